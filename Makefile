@@ -1,0 +1,43 @@
+# rote: `make demo` and `make test` are all a newcomer needs.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench clean
+
+help:  ## explain the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "rote needs Python 3.11 or newer; none was found on the PATH."; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON) (once; a minute or two) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@touch $(STAMP)
+
+setup: $(STAMP)  ## create .venv and install rote with its development tools
+
+demo: $(STAMP)  ## the main job on embedded data
+	@$(BIN)/python -m rote.demo
+
+test: $(STAMP)  ## run all tests
+	@$(BIN)/python -m pytest -n auto
+
+check: $(STAMP)  ## lint, formatting, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(STAMP)  ## format the code and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## run the benchmarks (minutes)
+	@for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

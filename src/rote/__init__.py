@@ -1,0 +1,72 @@
+"""rote: how much a transformer can memorise, and the weights that do it.
+
+The public names load on first use, so that `import rote` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rote._version import __version__
+
+if TYPE_CHECKING:
+    from rote.capacity import PlanList as PlanList
+    from rote.capacity import bounds as bounds
+    from rote.capacity import plan as plan
+    from rote.config import Architecture as Architecture
+    from rote.errors import RoteError as RoteError
+    from rote.facts import FactTable as FactTable
+    from rote.facts import VectorTable as VectorTable
+    from rote.facts import load_facts as load_facts
+    from rote.facts import read_facts as read_facts
+    from rote.theorems import Bound as Bound
+    from rote.theorems import Demand as Demand
+    from rote.theorems import Plan as Plan
+    from rote.theorems import Setting as Setting
+    from rote.theorems import Theorem as Theorem
+
+_HOME = {
+    "Architecture": "rote.config",
+    "Bound": "rote.theorems",
+    "Demand": "rote.theorems",
+    "FactTable": "rote.facts",
+    "Plan": "rote.theorems",
+    "PlanList": "rote.capacity",
+    "RoteError": "rote.errors",
+    "Setting": "rote.theorems",
+    "Theorem": "rote.theorems",
+    "VectorTable": "rote.facts",
+    "bounds": "rote.capacity",
+    "load_facts": "rote.facts",
+    "plan": "rote.capacity",
+    "read_facts": "rote.facts",
+}
+
+__all__ = [
+    "Architecture",
+    "Bound",
+    "Demand",
+    "FactTable",
+    "Plan",
+    "PlanList",
+    "RoteError",
+    "Setting",
+    "Theorem",
+    "VectorTable",
+    "__version__",
+    "bounds",
+    "load_facts",
+    "plan",
+    "read_facts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'rote' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,6 @@
+"""`python -m rote`."""
+
+from rote.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command line: one file per verb. Everything heavy is imported inside the commands."""

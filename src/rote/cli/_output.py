@@ -1,0 +1,52 @@
+"""What the verbs share: JSON on stdout, tables for people, numbers as people read them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["JsonOption", "console", "emit_json", "megabytes", "number", "with_examples"]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console; 100 columns wide where the output is no terminal, so that logs read well."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else 100, highlight=False, soft_wrap=False)
+
+
+def emit_json(value: Any) -> None:
+    """One JSON document on stdout, and nothing else."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def number(value: int | float | None, digits: int = 3) -> str:
+    """Thousands separated; very large numbers as powers of ten; a dash for nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}" if value < 10**12 else f"{value:.1e}"
+    return f"{value:.{digits}g}"
+
+
+def megabytes(n_bytes: int) -> str:
+    """Size with a unit that keeps it readable."""
+    if n_bytes < 10**6:
+        return f"{n_bytes / 1e3:.1f} kB"
+    return f"{n_bytes / 1e6:,.1f} MB"
+
+
+def with_examples(text: str, *examples: str | Sequence[str]) -> str:
+    """Help text with a block of examples that typer's rich mode leaves alone."""
+    lines = [line if isinstance(line, str) else " ".join(line) for line in examples]
+    return text + "\n\n" + "\n\n".join(f"    $ {line}" for line in lines)

@@ -1,0 +1,113 @@
+"""`rote`: the table of contents, and one place where errors become sentences and exit codes.
+
+Exit codes: 0 fine; 1 the answer is no; 2 bad usage or bad data; 3 a fault in rote itself; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from rote._version import __version__
+from rote.cli import bound, facts, plan, theorems
+from rote.errors import RoteError
+
+__all__ = ["app", "main", "run"]
+
+app = typer.Typer(
+    name="rote",
+    help="How much a transformer can memorise, and the weights that do it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+THEORY = "How much fits"
+DATA = "Facts"
+
+app.command("bound", rich_help_panel=THEORY)(bound.bound)
+app.command("plan", rich_help_panel=THEORY)(plan.plan)
+app.command("theorems", rich_help_panel=THEORY)(theorems.theorems)
+app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"rote {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere on the line.")] = False,
+) -> None:
+    pass
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line; never returns."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in args
+    args = [word for word in args if word != "--debug"]
+    sys.exit(run(args, debug=debug))
+
+
+def run(args: list[str], *, debug: bool = False) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        result = app(args=args, prog_name="rote", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        _say("interrupted; nothing was left half-written.")
+        return 130
+    except RoteError as error:
+        if debug:
+            raise
+        _say(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader went away (`rote ... | head`); stay quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        if debug:
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        hint = (
+            "free some space and run it again" if error.errno == errno.ENOSPC else "check the path and its permissions"
+        )
+        _say(f"{error.strerror or error}{where}; {hint}.")
+        return 2
+    except MemoryError:
+        if debug:
+            raise
+        _say("not enough memory for this; try a smaller shape or fewer facts.")
+        return 2
+    except Exception as error:
+        if debug:
+            raise
+        _say(
+            f"a fault in rote itself, {type(error).__name__}: {error}. Run again with --debug and report the traceback."
+        )
+        return 3
+    return result if isinstance(result, int) else 0
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"rote: {sentence}\n")

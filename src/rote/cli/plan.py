@@ -1,0 +1,127 @@
+"""`rote plan`: the smallest shapes that hold so many facts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rote.cli._output import JsonOption, console, emit_json, megabytes, number
+
+if TYPE_CHECKING:
+    from rote.capacity import PlanList
+    from rote.theorems import Demand
+
+__all__ = ["plan"]
+
+
+def plan(
+    source: Annotated[
+        str | None, typer.Argument(metavar="[FACTS]", help="A facts file, or the name of shipped facts.")
+    ] = None,
+    facts: Annotated[int | None, typer.Option(help="How many facts, if there is no file.")] = None,
+    vocab: Annotated[int | None, typer.Option(help="Tokens in the vocabulary, N.")] = None,
+    context: Annotated[int | None, typer.Option(help="Tokens in a context, S.")] = None,
+    d_model: Annotated[int | None, typer.Option(help="Fix the width of the residual stream.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Fix the number of heads.")] = None,
+    max_params: Annotated[int | None, typer.Option(help="Leave out shapes with more parameters.")] = None,
+    dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16, float16 or exact.")] = "float32",
+    tokens: Annotated[str | None, typer.Option(help="What a token of FACTS is: cells, words or chars.")] = None,
+    target: Annotated[str | None, typer.Option(help="Target column of FACTS; the last if not given.")] = None,
+    columns: Annotated[
+        str | None, typer.Option("--context-columns", help="Context columns of FACTS, separated by commas.")
+    ] = None,
+    on_conflict: Annotated[str, typer.Option(help="Contradictory facts: error, first or last.")] = "error",
+    as_json: JsonOption = False,
+) -> None:
+    """How small a model will do? For every construction the smallest shape that holds the facts.
+
+    Exit code 1 means that none fits.
+
+    Examples:
+
+        $ rote plan --facts 10000 --vocab 1000 --context 4
+
+        $ rote plan countries --d-model 16
+    """
+    from rote import capacity
+    from rote.config import check_dtype
+    from rote.errors import UsageError
+    from rote.theorems import Demand
+
+    distinct_last = None
+    if source is not None:
+        given = [
+            name for name, value in (("facts", facts), ("vocab", vocab), ("context", context)) if value is not None
+        ]
+        if given:
+            raise UsageError(f"FACTS already says how many facts there are; leave out --{' and --'.join(given)}.")
+        from rote.facts import load_source
+
+        table, report = load_source(
+            source,
+            target=target,
+            context=None if columns is None else [name.strip() for name in columns.split(",")],
+            tokens=tokens,
+            on_conflict=on_conflict,
+        )
+        facts, vocab, context, distinct_last = table.n_facts, table.vocab, table.context, table.distinct_last_tokens
+        if not as_json and report.n_duplicates:
+            console(stderr=True).print(f"{report.n_duplicates:,} exact duplicates dropped", markup=False)
+    missing = [name for name, value in (("facts", facts), ("vocab", vocab), ("context", context)) if value is None]
+    if facts is None or vocab is None or context is None:
+        raise UsageError(f"give a facts file, or --facts, --vocab and --context; missing: --{', --'.join(missing)}.")
+    demand = Demand(
+        n_facts=facts,
+        vocab=vocab,
+        context=context,
+        dtype=check_dtype(dtype),
+        d_model=d_model,
+        n_heads=heads,
+        max_params=max_params,
+        distinct_last=distinct_last,
+    )
+    answer = capacity.plan(demand)
+    if as_json:
+        emit_json([item.to_dict() for item in answer.plans])
+    else:
+        _show(demand, answer)
+    if not answer.plans:
+        if as_json:
+            for refusal in answer.refused:
+                console(stderr=True).print(f"{refusal.construction}: {refusal.reason}", markup=False)
+        raise typer.Exit(1)
+
+
+def _show(demand: Demand, answer: PlanList) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    out = console()
+    asked = f"{demand.n_facts:,} facts, {demand.vocab:,} tokens, contexts of {demand.context}, {demand.dtype}"
+    if not answer.plans:
+        out.print(f"[bold]No construction fits[/bold] {asked}.")
+    else:
+        table = Table(
+            title=f"Smallest shapes for {asked}",
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        table.add_column("construction", overflow="fold")
+        for column in ("layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds"):
+            table.add_column(column, justify="right", no_wrap=True)
+        for item in answer.plans:
+            arch = item.architecture
+            table.add_row(
+                f"[bold]{escape(item.construction)}[/bold]"
+                + (f"\n[dim]{escape(item.note)}[/dim]" if item.note else ""),
+                *(number(x) for x in (arch.n_layers, arch.n_heads, arch.d_model, arch.d_head, arch.d_mlp, item.params)),
+                megabytes(item.bytes),
+                number(item.facts),
+            )
+        out.print(table)
+    for refusal in answer.refused:
+        out.print(f"[dim]{escape(refusal.construction)}: {escape(refusal.reason)}.[/dim]")

@@ -1,0 +1,106 @@
+"""Every error that rote raises on purpose.
+
+    RoteError                 anything a user can mend; exit code 2
+    ├── UsageError            a call that makes no sense: unknown name, clashing options
+    │   └── UnknownName       a name that is not registered; suggests the nearest one
+    ├── ShapeError            an architecture that cannot exist or does not fit the data
+    │   └── CapacityError     more facts than a shape can hold
+    ├── DataError             facts or vectors that break a rule of the file format or of the data model
+    │   └── ConflictError     the same context with different targets
+    ├── AssumptionError       data that break an assumption of the theorem in use
+    ├── CheckpointError       a stored model that is incomplete, altered or of another format
+    ├── OutputError           a result that could not be written
+    └── MissingExtra          an optional package that is not installed
+
+Messages are one sentence (or a few) that say what is required, what was found, and what to do. The command line prints
+the message alone; `--debug` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "AssumptionError",
+    "CapacityError",
+    "CheckpointError",
+    "ConflictError",
+    "DataError",
+    "MissingExtra",
+    "OutputError",
+    "RoteError",
+    "ShapeError",
+    "UnknownName",
+    "UsageError",
+    "nearest",
+]
+
+
+class RoteError(Exception):
+    """Something the user can mend; `exit_code` is what the command line returns."""
+
+    exit_code = 2
+
+
+class UsageError(RoteError):
+    """A call that makes no sense as it stands."""
+
+
+class UnknownName(UsageError):
+    """A name that is not among the known ones."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        close = nearest(name, known)
+        if close:
+            hint = f"did you mean {' or '.join(repr(word) for word in close)}?"
+        elif known:
+            hint = f"known: {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
+        else:
+            hint = "none are known."
+        super().__init__(f"there is no {what} {name!r}; {hint}")
+        self.name = name
+        self.suggestions = close
+
+
+class ShapeError(RoteError):
+    """An architecture that cannot exist, or does not fit the data."""
+
+
+class CapacityError(ShapeError):
+    """More facts than a shape can hold."""
+
+
+class DataError(RoteError):
+    """Facts or vectors that break a rule of the file or of the data model."""
+
+
+class ConflictError(DataError):
+    """The same context with different targets."""
+
+
+class AssumptionError(RoteError):
+    """Data that break an assumption of the theorem in use."""
+
+
+class CheckpointError(RoteError):
+    """A stored model that is incomplete, altered, or of another format."""
+
+
+class OutputError(RoteError):
+    """A result that could not be written."""
+
+
+class MissingExtra(RoteError):
+    """An optional package that is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package!r}: pip install 'rote[{extra}]'.")
+
+
+def nearest(name: str, known: Iterable[str], n: int = 2) -> list[str]:
+    """The known names closest to `name`, best first; empty when none is close."""
+    lowered = {word.lower(): word for word in known}
+    found = difflib.get_close_matches(name.lower(), lowered, n=n, cutoff=0.55)
+    return [lowered[word] for word in found]

@@ -1,0 +1,288 @@
+"""The records and the base class that every theorem file uses.
+
+A theorem answers two questions. `bound(setting)`: how many facts does this shape hold, under which conditions?
+`plan(demand)`: what is the smallest shape that holds so many facts? The second is only answered by theorems that come
+with a construction.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rote.config import Architecture, Dtype, bits_of
+from rote.errors import ShapeError, UsageError
+
+__all__ = [
+    "Bound",
+    "Citation",
+    "Condition",
+    "Demand",
+    "Kind",
+    "NoPlan",
+    "Plan",
+    "Setting",
+    "Status",
+    "Theorem",
+    "condition",
+]
+
+Kind = Literal["lower", "upper", "order", "empirical"]
+Status = Literal["met", "not met", "unknown"]
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a statement comes from, precisely enough to look it up."""
+
+    authors: str
+    title: str
+    year: int
+    where: str
+    """The place inside the work, such as "Theorem 1"."""
+    arxiv: str | None = None
+    """Identifier with version, such as "2306.02010v3"."""
+    venue: str | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{self.authors} {self.year}", self.where]
+        parts += [f"arXiv {self.arxiv}"] if self.arxiv else []
+        parts += [self.venue] if self.venue else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One assumption of a theorem, and what is known of it in the present setting."""
+
+    name: str
+    status: Status
+    detail: str
+
+    def to_dict(self) -> dict[str, str]:
+        return {"name": self.name, "status": self.status, "detail": self.detail}
+
+
+def condition(name: str, holds: bool | None, detail: str) -> Condition:
+    """A condition from a truth value, where None stands for "cannot be told from what was given"."""
+    status: Status = "unknown" if holds is None else "met" if holds else "not met"
+    return Condition(name, status, detail)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A shape, and what is known about the data that it is to hold.
+
+    `kruskal` is the Kruskal rank of the queries, `distinct_last` the number L of distinct last tokens, `n_facts` the
+    number of facts T_0 one has in mind; None where unknown. `shared_context` says that all examples have one context.
+    """
+
+    arch: Architecture
+    dtype: Dtype = "float32"
+    shared_context: bool = False
+    kruskal: int | None = None
+    distinct_last: int | None = None
+    n_facts: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("kruskal", "distinct_last", "n_facts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, got {value}.")
+        if self.kruskal is not None and self.kruskal > self.arch.d_model:
+            raise ShapeError(
+                f"the Kruskal rank of vectors in {self.arch.d_model} dimensions is at most {self.arch.d_model}, "
+                f"got {self.kruskal}; check --kruskal and --d-model."
+            )
+        if self.distinct_last is not None and self.distinct_last > self.arch.vocab:
+            raise ShapeError(
+                f"a vocabulary of {self.arch.vocab} has at most {self.arch.vocab} distinct last tokens, "
+                f"got {self.distinct_last}."
+            )
+
+    @property
+    def bits_per_fact(self) -> float:
+        """log2 N: what one of N equally likely targets weighs."""
+        return math.log2(self.arch.vocab)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a theorem says about a setting.
+
+    `facts` is None where the result is an order of magnitude, where a condition fails, or where something that the
+    formula needs is unknown; `formula` then still shows what was put in.
+    """
+
+    theorem: str
+    kind: Kind
+    facts: int | None
+    params: int | None
+    conditions: tuple[Condition, ...]
+    formula: str
+    source: str
+    counts: str = "all weights of the shape"
+    """Which weights `params` counts."""
+    bits_per_fact: float | None = None
+
+    @property
+    def applies(self) -> bool:
+        """No condition is known to fail."""
+        return all(item.status != "not met" for item in self.conditions)
+
+    @property
+    def bits_per_param(self) -> float | None:
+        if self.facts is None or not self.params or self.bits_per_fact is None:
+            return None
+        return self.facts * self.bits_per_fact / self.params
+
+    def to_dict(self) -> dict[str, Any]:
+        bits = self.bits_per_param
+        return {
+            "theorem": self.theorem,
+            "kind": self.kind,
+            "facts": self.facts,
+            "params": self.params,
+            "bits_per_param": None if bits is None else float(f"{bits:.6g}"),
+            "conditions": [item.to_dict() for item in self.conditions],
+            "formula": self.formula,
+            "source": self.source,
+            "counts": self.counts,
+            "applies": self.applies,
+        }
+
+
+@dataclass(frozen=True)
+class Demand:
+    """How many facts must fit, of which kind, and what is fixed about the shape."""
+
+    n_facts: int
+    vocab: int
+    context: int
+    dtype: Dtype = "float32"
+    d_model: int | None = None
+    n_heads: int | None = None
+    max_params: int | None = None
+    distinct_last: int | None = None
+
+    def __post_init__(self) -> None:
+        least = {
+            "n_facts": 1,
+            "vocab": 2,
+            "context": 1,
+            "d_model": 1,
+            "n_heads": 1,
+            "max_params": 1,
+            "distinct_last": 1,
+        }
+        for name, minimum in least.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise UsageError(f"{name} must be at least {minimum}, got {value}.")
+        if self.n_facts > self.vocab**self.context:
+            raise UsageError(
+                f"a vocabulary of {self.vocab} has only {self.vocab**self.context:,} distinct contexts of length "
+                f"{self.context}, so {self.n_facts:,} facts cannot be told apart; "
+                "raise --context or --vocab, or ask for fewer facts."
+            )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The smallest shape that a construction needs for a demand."""
+
+    construction: str
+    architecture: Architecture
+    params: int
+    bytes: int
+    facts: int
+    """How many facts the shape holds: at least as many as were asked for."""
+    note: str = ""
+    dtype: Dtype = "float32"
+    max_bits: int | None = None
+    """Bits of the widest weight, for exact networks."""
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "construction": self.construction,
+            "architecture": self.architecture.to_dict(),
+            "params": self.params,
+            "bytes": self.bytes,
+            "facts": self.facts,
+            "dtype": self.dtype,
+            "note": self.note,
+        }
+        if self.max_bits is not None:
+            record["max_bits"] = self.max_bits
+        return record
+
+
+@dataclass(frozen=True)
+class NoPlan:
+    """Why a construction has no shape for a demand."""
+
+    construction: str
+    reason: str
+
+    def to_dict(self) -> dict[str, str]:
+        return {"construction": self.construction, "reason": self.reason}
+
+
+class Theorem(ABC):
+    """One statement about memorisation. A file of this package makes one instance, called `theorem`.
+
+    The registry calls `bound` for `rote bound`, and `plan` for `rote plan`. `key` is the file's name, set by the
+    registry on import.
+    """
+
+    key: str = ""
+    title: str
+    kind: Kind
+    citation: Citation
+    statement: str
+    """One or two sentences, in the project's names, for lists."""
+    promises: str = "recall of every fact"
+    """What holding a fact means here: "recall of every fact", "accuracy", "existence up to constants", ..."""
+    constructive: bool = False
+    """Whether `plan` gives shapes."""
+
+    @abstractmethod
+    def bound(self, setting: Setting) -> Bound:
+        """What the theorem says about a shape; never raises for a valid setting."""
+
+    def plan(self, demand: Demand) -> Plan | NoPlan | None:
+        """The smallest shape for a demand; None for a theorem that comes without a construction."""
+        return None
+
+    def make(
+        self,
+        setting: Setting,
+        *,
+        facts: int | None,
+        params: int | None,
+        conditions: tuple[Condition, ...],
+        formula: str,
+        counts: str = "all weights of the shape",
+        bits_per_fact: float | None = None,
+    ) -> Bound:
+        """A `Bound` of this theorem; the number is withheld when a condition fails or the kind is an order."""
+        if self.kind == "order" or any(item.status == "not met" for item in conditions):
+            facts = None
+        return Bound(
+            theorem=self.key,
+            kind=self.kind,
+            facts=facts,
+            params=params,
+            conditions=conditions,
+            formula=formula,
+            source=str(self.citation),
+            counts=counts,
+            bits_per_fact=setting.bits_per_fact if bits_per_fact is None else bits_per_fact,
+        )
+
+
+def stored_bytes(params: int, dtype: Dtype) -> int:
+    """Bytes of so many weights; exact numbers are counted as 64-bit ones by callers that do not know better."""
+    return params * (bits_of(dtype) or 64) // 8

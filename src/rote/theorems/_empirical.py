@@ -1,0 +1,29 @@
+"""Measured constants: so many bits of knowledge per parameter, in trained language models."""
+
+from __future__ import annotations
+
+import math
+
+from rote.theorems._base import Bound, Setting, Theorem, condition
+
+__all__ = ["BitsPerParameter"]
+
+
+class BitsPerParameter(Theorem):
+    """T = rho W / log2 N for a measured rho; no theorem, and no promise for a model that is not trained that way."""
+
+    kind = "empirical"
+    promises = "what training reached in one study"
+    bits: float
+    regime: str
+
+    def bound(self, setting: Setting) -> Bound:
+        w, n = setting.arch.params("full"), setting.arch.vocab
+        facts = math.floor(self.bits * w / math.log2(n))
+        return self.make(
+            setting,
+            facts=facts,
+            params=w,
+            conditions=(condition("regime", None, self.regime),),
+            formula=f"{self.bits:g} W/log2 N = {self.bits:g} * {w:,}/log2 {n:,} = {facts:,}",
+        )

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format docs bench clean
 
 help:  ## explain the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,11 @@ check: $(STAMP)  ## lint, formatting, types, layers
 format: $(STAMP)  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## refresh tables, sessions and figures in README and docs
+	@$(BIN)/python docs/make_figures.py
+	@$(BIN)/python docs/make_tables.py
+	@$(BIN)/python docs/make_sessions.py
 
 bench: $(STAMP)  ## run the benchmarks (minutes)
 	@for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rote import theorems
+from rote.config import Dtype
+from rote.errors import UsageError
 from rote.theorems import Bound, Demand, NoPlan, Plan, Setting
 
-__all__ = ["PlanList", "bounds", "plan"]
+if TYPE_CHECKING:
+    from rote.facts import FactTable, VectorTable
+
+__all__ = ["PlanList", "bounds", "data_demand", "plan"]
 
 _KIND_ORDER = {"lower": 0, "upper": 1, "order": 2, "empirical": 3}
 
@@ -18,6 +24,49 @@ def bounds(setting: Setting, only: Sequence[str] | None = None) -> list[Bound]:
     chosen = theorems.registry().values() if only is None else [theorems.get(key) for key in only]
     found = [theorem.bound(setting) for theorem in chosen]
     return sorted(found, key=lambda b: (_KIND_ORDER[b.kind], b.facts is None, -(b.facts or 0), b.theorem))
+
+
+def data_demand(
+    data: FactTable | VectorTable,
+    *,
+    dtype: Dtype = "float32",
+    d_model: int | None = None,
+    n_heads: int | None = None,
+    d_head: int | None = None,
+    max_params: int | None = None,
+) -> Demand:
+    """What must fit, with everything that the data tell about the conditions."""
+    from rote.facts import FactTable
+
+    if isinstance(data, FactTable):
+        import numpy as np
+
+        return Demand(
+            data.n_facts,
+            max(2, data.vocab),
+            data.context,
+            dtype,
+            d_model,
+            n_heads,
+            max_params,
+            distinct_last=data.distinct_last_tokens,
+            d_head=d_head,
+            n_targets=data.n_targets,
+            distinct_bags=len(np.unique(np.sort(data.contexts, axis=1), axis=0)),
+        )
+    if d_model not in (None, data.d_model):
+        raise UsageError(f"the vectors have {data.d_model} dimensions, so d_model cannot be {d_model}.")
+    return Demand(
+        data.n_examples,
+        max(2, data.n_classes or 2),
+        data.context,
+        dtype,
+        data.d_model,
+        n_heads,
+        max_params,
+        d_head=d_head,
+        vectors=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -30,7 +79,9 @@ class PlanList:
 
 def plan(demand: Demand, only: Sequence[str] | None = None) -> PlanList:
     """For every construction the smallest shape that holds the facts, sorted by parameters."""
-    chosen = theorems.registry().values() if only is None else [theorems.get(key) for key in only]
+    chosen = [t for t in theorems.registry().values() if t.takes_vectors or not demand.vectors]
+    if only is not None:
+        chosen = [theorems.get(key) for key in only]
     plans: list[Plan] = []
     refused: list[NoPlan] = []
     for theorem in chosen:

@@ -10,11 +10,10 @@ import os
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from rote._version import __version__
-from rote.cli import bound, facts, plan, theorems
+from rote.cli import ask, bound, build, facts, plan, theorems, verify
 from rote.errors import RoteError
 
 __all__ = ["app", "main", "run"]
@@ -29,12 +28,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Typer carries its own copy of click in some releases and depends on click in others; both have this base class.
+_UsageTrouble: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
 THEORY = "How much fits"
+MODELS = "Models"
 DATA = "Facts"
 
 app.command("bound", rich_help_panel=THEORY)(bound.bound)
 app.command("plan", rich_help_panel=THEORY)(plan.plan)
 app.command("theorems", rich_help_panel=THEORY)(theorems.theorems)
+app.command("build", rich_help_panel=MODELS)(build.build)
+app.command("verify", rich_help_panel=MODELS)(verify.verify)
+app.command("ask", rich_help_panel=MODELS)(ask.ask)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 
@@ -67,15 +73,17 @@ def run(args: list[str], *, debug: bool = False) -> int:
     try:
         result = app(args=args, prog_name="rote", standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return 2
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         _say("interrupted; nothing was left half-written.")
         return 130
+    except _UsageTrouble as error:
+        message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(message)
+        else:
+            stop = "" if message.endswith((".", "?")) else "."
+            _say(f"{message}{stop} See `rote --help`, or the help of the verb.")
+        return 2
     except RoteError as error:
         if debug:
             raise

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json, megabytes, number
+from rote.cli._source import ConflictOption, TargetOption, TokensOption, read_data
 
 if TYPE_CHECKING:
     from rote.capacity import PlanList
@@ -20,18 +21,17 @@ def plan(
         str | None, typer.Argument(metavar="[FACTS]", help="A facts file, or the name of shipped facts.")
     ] = None,
     facts: Annotated[int | None, typer.Option(help="How many facts, if there is no file.")] = None,
-    vocab: Annotated[int | None, typer.Option(help="Tokens in the vocabulary, N.")] = None,
-    context: Annotated[int | None, typer.Option(help="Tokens in a context, S.")] = None,
+    vocab: Annotated[int | None, typer.Option(help="Tokens in the vocabulary, N, if there is no file.")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Tokens in a context, S; with FACTS: its context columns, as in COL,COL.")
+    ] = None,
     d_model: Annotated[int | None, typer.Option(help="Fix the width of the residual stream.")] = None,
     heads: Annotated[int | None, typer.Option(help="Fix the number of heads.")] = None,
     max_params: Annotated[int | None, typer.Option(help="Leave out shapes with more parameters.")] = None,
     dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16, float16 or exact.")] = "float32",
-    tokens: Annotated[str | None, typer.Option(help="What a token of FACTS is: cells, words or chars.")] = None,
-    target: Annotated[str | None, typer.Option(help="Target column of FACTS; the last if not given.")] = None,
-    columns: Annotated[
-        str | None, typer.Option("--context-columns", help="Context columns of FACTS, separated by commas.")
-    ] = None,
-    on_conflict: Annotated[str, typer.Option(help="Contradictory facts: error, first or last.")] = "error",
+    tokens: TokensOption = None,
+    target: TargetOption = None,
+    on_conflict: ConflictOption = "error",
     as_json: JsonOption = False,
 ) -> None:
     """How small a model will do? For every construction the smallest shape that holds the facts.
@@ -42,45 +42,30 @@ def plan(
 
         $ rote plan --facts 10000 --vocab 1000 --context 4
 
-        $ rote plan countries --d-model 16
+        $ rote plan countries --max-params 20000
     """
     from rote import capacity
+    from rote.capacity import data_demand
     from rote.config import check_dtype
     from rote.errors import UsageError
     from rote.theorems import Demand
 
-    distinct_last = None
     if source is not None:
-        given = [
-            name for name, value in (("facts", facts), ("vocab", vocab), ("context", context)) if value is not None
-        ]
+        given = [name for name, value in (("facts", facts), ("vocab", vocab)) if value is not None]
         if given:
             raise UsageError(f"FACTS already says how many facts there are; leave out --{' and --'.join(given)}.")
-        from rote.facts import load_source
-
-        table, report = load_source(
-            source,
-            target=target,
-            context=None if columns is None else [name.strip() for name in columns.split(",")],
-            tokens=tokens,
-            on_conflict=on_conflict,
-        )
-        facts, vocab, context, distinct_last = table.n_facts, table.vocab, table.context, table.distinct_last_tokens
-        if not as_json and report.n_duplicates:
-            console(stderr=True).print(f"{report.n_duplicates:,} exact duplicates dropped", markup=False)
-    missing = [name for name, value in (("facts", facts), ("vocab", vocab), ("context", context)) if value is None]
-    if facts is None or vocab is None or context is None:
-        raise UsageError(f"give a facts file, or --facts, --vocab and --context; missing: --{', --'.join(missing)}.")
-    demand = Demand(
-        n_facts=facts,
-        vocab=vocab,
-        context=context,
-        dtype=check_dtype(dtype),
-        d_model=d_model,
-        n_heads=heads,
-        max_params=max_params,
-        distinct_last=distinct_last,
-    )
+        data, _ = read_data(source, target=target, context=context, tokens=tokens, on_conflict=on_conflict)
+        demand = data_demand(data, dtype=check_dtype(dtype), d_model=d_model, n_heads=heads, max_params=max_params)
+    else:
+        wanted = {"facts": facts, "vocab": vocab, "context": context}
+        missing = [name for name, value in wanted.items() if value is None]
+        if facts is None or vocab is None or context is None:
+            raise UsageError(
+                f"give a facts file, or --facts, --vocab and --context; missing: --{', --'.join(missing)}."
+            )
+        if not context.isdecimal():
+            raise UsageError(f"--context must be a whole number where no facts file is given, got {context!r}.")
+        demand = Demand(facts, vocab, int(context), check_dtype(dtype), d_model, heads, max_params)
     answer = capacity.plan(demand)
     if as_json:
         emit_json([item.to_dict() for item in answer.plans])
@@ -99,7 +84,12 @@ def _show(demand: Demand, answer: PlanList) -> None:
     from rich.table import Table
 
     out = console()
-    asked = f"{demand.n_facts:,} facts, {demand.vocab:,} tokens, contexts of {demand.context}, {demand.dtype}"
+    of = (
+        f"contexts of {demand.context} vectors"
+        if demand.vectors
+        else f"{demand.vocab:,} tokens, contexts of {demand.context}"
+    )
+    asked = f"{demand.n_facts:,} facts, {of}, {demand.dtype}"
     if not answer.plans:
         out.print(f"[bold]No construction fits[/bold] {asked}.")
     else:

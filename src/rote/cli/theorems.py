@@ -47,9 +47,8 @@ def theorems(
         if as_json:
             emit_json({**record(item), "text": full})
         else:
-            console().print(
-                f"{full}\n\nPromises: {item.promises}. Cite: {item.citation}, “{item.citation.title}”.", markup=False
-            )
+            typer.echo(full)
+            typer.echo(f"\nPromises: {item.promises}.\nCite: {item.citation}, “{item.citation.title}”.")
         return
     found = [record(item) for item in registry().values()]
     if as_json:

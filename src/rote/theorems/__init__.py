@@ -12,7 +12,18 @@ from functools import cache
 from types import MappingProxyType
 
 from rote.errors import UnknownName
-from rote.theorems._base import Bound, Citation, Condition, Demand, NoPlan, Plan, Setting, Theorem
+from rote.theorems._base import (
+    Bound,
+    Citation,
+    Condition,
+    Demand,
+    NoPlan,
+    Plan,
+    Setting,
+    Theorem,
+    condition,
+    stored_bytes,
+)
 
 __all__ = [
     "Bound",
@@ -23,9 +34,11 @@ __all__ = [
     "Plan",
     "Setting",
     "Theorem",
+    "condition",
     "get",
     "register",
     "registry",
+    "stored_bytes",
 ]
 
 _added: dict[str, Theorem] = {}

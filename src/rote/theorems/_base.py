@@ -27,6 +27,7 @@ __all__ = [
     "Status",
     "Theorem",
     "condition",
+    "stored_bytes",
 ]
 
 Kind = Literal["lower", "upper", "order", "empirical"]
@@ -134,7 +135,7 @@ class Bound:
 
     @property
     def bits_per_param(self) -> float | None:
-        if self.facts is None or not self.params or self.bits_per_fact is None:
+        if self.facts is None or not self.params or self.bits_per_fact is None or math.isnan(self.bits_per_fact):
             return None
         return self.facts * self.bits_per_fact / self.params
 
@@ -166,6 +167,13 @@ class Demand:
     n_heads: int | None = None
     max_params: int | None = None
     distinct_last: int | None = None
+    d_head: int | None = None
+    n_targets: int | None = None
+    """Distinct targets, where the data are known; all of the vocabulary otherwise."""
+    distinct_bags: int | None = None
+    """Contexts that differ by more than the order of their tokens, where the data are known."""
+    vectors: bool = False
+    """Examples are vectors, so that contexts need no tokens to be told apart by."""
 
     def __post_init__(self) -> None:
         least = {
@@ -176,12 +184,14 @@ class Demand:
             "n_heads": 1,
             "max_params": 1,
             "distinct_last": 1,
+            "d_head": 1,
+            "n_targets": 1,
         }
         for name, minimum in least.items():
             value = getattr(self, name)
             if value is not None and value < minimum:
                 raise UsageError(f"{name} must be at least {minimum}, got {value}.")
-        if self.n_facts > self.vocab**self.context:
+        if not self.vectors and self.n_facts > self.vocab**self.context:
             raise UsageError(
                 f"a vocabulary of {self.vocab} has only {self.vocab**self.context:,} distinct contexts of length "
                 f"{self.context}, so {self.n_facts:,} facts cannot be told apart; "
@@ -203,6 +213,8 @@ class Plan:
     dtype: Dtype = "float32"
     max_bits: int | None = None
     """Bits of the widest weight, for exact networks."""
+    counts: str = "all weights of the shape"
+    """Which weights `params` counts."""
 
     def to_dict(self) -> dict[str, Any]:
         record: dict[str, Any] = {
@@ -212,6 +224,7 @@ class Plan:
             "bytes": self.bytes,
             "facts": self.facts,
             "dtype": self.dtype,
+            "counts": self.counts,
             "note": self.note,
         }
         if self.max_bits is not None:
@@ -247,6 +260,8 @@ class Theorem(ABC):
     """What holding a fact means here: "recall of every fact", "accuracy", "existence up to constants", ..."""
     constructive: bool = False
     """Whether `plan` gives shapes."""
+    takes_vectors: bool = False
+    """Whether it speaks of vectors rather than tokens."""
 
     @abstractmethod
     def bound(self, setting: Setting) -> Bound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from rote.config import Architecture, bits_of
@@ -91,6 +92,12 @@ class BitExtraction(Theorem):
         )
 
     def plan(self, demand: Demand) -> Plan | NoPlan:
+        bags = math.comb(demand.vocab + demand.context - 1, demand.context)
+        bags = min(bags, demand.distinct_bags or bags)
+        if demand.n_facts > bags:
+            return NoPlan(
+                self.key, f"it sums tokens, so order does not count: the {demand.n_facts:,} contexts are {bags:,} bags"
+            )
         net = type(self).network(demand.n_facts, demand.context, demand.vocab, demand.vocab)
         if net is None:
             return NoPlan(self.key, "no network found")
@@ -116,7 +123,8 @@ class BitExtraction(Theorem):
             params=net.weights,
             bytes=-(-net.total_bits // 8),
             facts=demand.n_facts,
-            note=f"non-zero weights, exact, up to {net.max_bits} bits each; enough for any data",
+            note=f"exact weights of up to {net.max_bits} bits; contexts must differ by more than order",
             dtype="exact",
             max_bits=net.max_bits,
+            counts="non-zero weights of the explicit network",
         )

@@ -25,7 +25,7 @@ class _Theorem(Theorem):
     title = "Attention only, exact association"
     kind = "lower"
     citation = dana2025("Corollary 1")
-    statement = "One attention-only layer recalls any H d_h + d facts, at any context length."
+    statement = "One attention-only layer recalls any H d_h + d facts, at any context length S >= 2, if L >= d."
     constructive = True
 
     def bound(self, setting: Setting) -> Bound:
@@ -57,10 +57,9 @@ class _Theorem(Theorem):
             if best is None or (arch.params(), arch.n_heads) < (best.params(), best.n_heads):
                 best = arch
         if best is None:
-            most = (demand.n_heads or 0) * (demand.d_model or widest) + (demand.d_model or widest)
-            return NoPlan(
-                self.key, f"{demand.n_heads} heads with d_head <= d_model <= {widest} hold at most {most:,} facts"
-            )
+            d = demand.d_model or widest
+            most = (demand.n_heads or 0) * d + d
+            return NoPlan(self.key, f"{demand.n_heads} heads with d_head <= d_model <= {d} hold at most {most:,} facts")
         margin = 1 - math.cos(2 * math.pi / demand.vocab)
         note = f"targets on a circle, margin {margin:.1e}" if best.d_model == 2 else ""
         return Plan(

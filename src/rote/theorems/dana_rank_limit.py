@@ -22,6 +22,7 @@ class _Theorem(Theorem):
     title = "Attention only, rank of the features"
     kind = "lower"
     citation = dana2025("Corollary 1, corrected by rote")
+    promises = "recall of every fact, for random draws; measured, not proved"
     statement = "Random heads and the skip span H min(d_h, N + S - 2) + min(d, L) directions, one fact each."
 
     def bound(self, setting: Setting) -> Bound:

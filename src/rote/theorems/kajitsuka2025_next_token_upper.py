@@ -11,6 +11,8 @@ Differs:   the paper states the order Omega~(sqrt T); the constants are ours.
 
 from __future__ import annotations
 
+import math
+
 from rote.theorems._base import Bound, Setting, Theorem, condition
 from rote.theorems._citations import kajitsuka2025
 
@@ -34,6 +36,7 @@ class _Theorem(Theorem):
                 condition("piecewise polynomial units", None if setting.arch.gated else True, "ReLU, or no MLP at all"),
                 condition("tokens range over R^d", None, "with a finite table of embeddings there are fewer sequences"),
             ),
+            bits_per_fact=math.nan,
             formula=f"16 W^2 + 8 W = 16 * {w:,}^2 + 8 * {w:,} = {facts:,}",
         )
 

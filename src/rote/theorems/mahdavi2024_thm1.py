@@ -48,6 +48,7 @@ class _Theorem(Theorem):
         "H heads memorise H(min(n, d_h) - 1) + 1 examples whose queries and contexts are in general enough position."
     )
     constructive = True
+    takes_vectors = True
 
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch
@@ -88,7 +89,8 @@ class _Theorem(Theorem):
             params=params,
             bytes=stored_bytes(params, demand.dtype),
             facts=best.n_heads * (best.d_head - 1) + 1,
-            note="inputs are vectors in general position, labels real numbers; no embedding counted",
+            note="for vectors in general position with real labels; no embedding counted",
+            counts=COUNTS,
             dtype=demand.dtype,
         )
 

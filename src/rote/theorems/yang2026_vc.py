@@ -1,9 +1,9 @@
 """VC dimension of deep transformers (Yang, Srebro, Li 2026).
 
-Statement: transformers of depth L with W parameters on inputs of T tokens have VC dimension O(L W log(T W)), and there
-           are such of VC dimension Omega(L W log(T W / L)).
-Notation:  L = n_layers, W = parameters, T = context.
-Source:    arXiv 2606.09731.
+Statement: transformers of depth L with W parameters on inputs of n tokens have VC dimension O(L W log(n W)), and there
+           are such of VC dimension Omega(L W log(n W / L)).
+Notation:  L = n_layers, W = parameters, n = context (T in the paper).
+Source:    arXiv 2606.09731 v1.
 Differs:   nothing; constants are not given, so this stays an order.
 """
 

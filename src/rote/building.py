@@ -1,0 +1,298 @@
+"""`rote.build`: facts in, a verified model out.
+
+The road: choose a construction and a shape, refuse what cannot work, build, serialise, and let the referee run every
+fact through the serialised weights. A certificate records what was found.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rote import theorems
+from rote.capacity import data_demand
+from rote.certificate import check_all, issue, json_bytes
+from rote.config import Architecture, check_dtype
+from rote.construct.record import Construction, Options, Progress, quiet
+from rote.errors import AssumptionError, CapacityError, RoteError, UnknownName, UsageError
+from rote.facts import FactTable, Tokens, VectorTable
+from rote.memory import Memory, verify
+from rote.model import checkpoint, tokenizer
+from rote.model.attention_layer import AttentionLayer
+from rote.model.transformer import Transformer
+from rote.theorems import Demand, Plan
+from rote.theorems._builder import AnyBuilder, Builder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+    from rote.referee import Verification
+
+__all__ = ["Arch", "Request", "build", "builders"]
+
+Arch = Literal["rote", "llama"]
+ARCHS: tuple[Arch, ...] = ("rote", "llama")
+_MOST_ATTEMPTS = 10
+
+
+def builders(takes: str | None = None) -> dict[str, AnyBuilder]:
+    """The theorems that hand over weights, by key."""
+    found = {key: t for key, t in theorems.registry().items() if isinstance(t, Builder)}
+    return {key: t for key, t in found.items() if takes is None or t.takes == takes}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be built, apart from the facts."""
+
+    with_: str = "auto"
+    n_heads: int | None = None
+    d_model: int | None = None
+    d_head: int | None = None
+    d_mlp: int | None = None
+    dtype: str = "float32"
+    rank1_qk: bool = False
+    tokens: Tokens = "cells"
+    partial: bool = False
+    """Hand over a model that loses facts, instead of refusing."""
+
+
+def build(
+    facts: FactTable | VectorTable,
+    *,
+    with_: str = "auto",
+    n_heads: int | None = None,
+    d_model: int | None = None,
+    d_head: int | None = None,
+    d_mlp: int | None = None,
+    dtype: str = "float32",
+    rank1_qk: bool = False,
+    arch: Arch = "rote",
+    tokens: Tokens = "cells",
+    rng: np.random.Generator | int = 0,
+    partial: bool = False,
+    progress: Progress = quiet,
+) -> Memory:
+    """A model that recalls every fact, by construction and without a gradient step on the whole.
+
+    `with_` names a construction, or is "auto" for the one with the fewest parameters that recalls all at `dtype`.
+    What is not given of the shape is planned. `rng` is a seed or a generator. `tokens` says how texts are cut when the
+    model is asked; it is recorded with the model.
+    """
+    request = Request(with_, n_heads, d_model, d_head, d_mlp, dtype, rank1_qk, tokens, partial)
+    if check_dtype(dtype) == "exact":
+        raise UsageError("these constructions live in floating point; choose float64, float32, bfloat16 or float16.")
+    if arch not in ARCHS:
+        raise UnknownName("architecture", arch, ARCHS)
+    if arch == "llama":
+        from rote.stock_building import build_stock
+
+        return build_stock(facts, request, rng, progress)
+    return _build_own(facts, request, rng, progress)
+
+
+def _build_own(
+    facts: FactTable | VectorTable, request: Request, rng: np.random.Generator | int, progress: Progress
+) -> Memory:
+    generator, seed = as_generator(rng)
+    takes = "vectors" if isinstance(facts, VectorTable) else "facts"
+    chosen = _chosen(request.with_, takes)
+    refused: list[str] = []
+    best: Memory | None = None
+    attempts = 0
+    for builder, shape in _shapes(chosen, facts, request, refused):
+        if attempts >= _MOST_ATTEMPTS:
+            break
+        try:
+            builder.admit(facts, shape)
+            _refuse_overload(builder, facts, shape, request)
+        except RoteError as error:
+            if len(chosen) == 1:
+                raise
+            refused.append(f"{builder.key}: {error}")
+            continue
+        attempts += 1
+        options = Options(dtype=request.dtype, rank1_qk=request.rank1_qk)
+        made = builder.build(facts, shape, rng=generator, options=options, progress=progress)
+        memory = _judge(builder, made, facts, request, seed, refused, progress)
+        recall = memory.certificate["recall"][request.dtype]
+        if recall == 1.0:
+            return memory
+        lost = round((1 - recall) * memory.certificate["facts"])
+        refused.append(f"{builder.key} with {_words(shape)} lost {lost:,} facts at {request.dtype}")
+        if best is None or recall > best.certificate["recall"][request.dtype]:
+            best = memory
+    if best is not None and request.partial:
+        return best
+    if best is None and len(refused) == 1 and len(chosen) == 1:
+        raise CapacityError(refused[0])
+    raise CapacityError(
+        f"no shape recalled all {_n_facts(facts):,} facts: {'; '.join(refused[-4:])}. "
+        "Allow more heads or a larger d_model, or pass --partial to keep the best one."
+    )
+
+
+def as_generator(rng: np.random.Generator | int) -> tuple[np.random.Generator, int | None]:
+    """A generator, and the seed if it was given as one."""
+    import numpy as np
+
+    if isinstance(rng, int):
+        if rng < 0:
+            raise UsageError(f"a seed is a whole number from 0, got {rng}.")
+        return np.random.default_rng(rng), rng
+    return rng, None
+
+
+def _n_facts(facts: FactTable | VectorTable) -> int:
+    return facts.n_facts if isinstance(facts, FactTable) else facts.n_examples
+
+
+def _words(arch: Architecture) -> str:
+    mlp = f", d_mlp {arch.d_mlp}" if arch.d_mlp else ""
+    return f"{arch.n_heads} heads of {arch.d_head}, d_model {arch.d_model}{mlp}"
+
+
+def _chosen(with_: str, takes: str) -> list[AnyBuilder]:
+    if with_ == "auto":
+        return list(builders(takes).values())
+    known = builders()
+    if with_ not in known:
+        if with_ in theorems.registry():
+            raise UsageError(f"{with_} is a bound without a construction; choose one of {', '.join(known)}, or auto.")
+        raise UnknownName("construction", with_, [*known, "auto"])
+    if known[with_].takes != takes:
+        what = "vectors (a .safetensors file of queries and contexts)" if takes == "facts" else "token facts"
+        raise UsageError(f"{with_} builds from {what}; for these data choose one of {', '.join(builders(takes))}.")
+    return [known[with_]]
+
+
+def demand_of(facts: FactTable | VectorTable, request: Request) -> Demand:
+    """What must fit, with what is fixed of the shape."""
+    return data_demand(
+        facts,
+        dtype=check_dtype(request.dtype),
+        d_model=request.d_model,
+        n_heads=request.n_heads,
+        d_head=request.d_head,
+    )
+
+
+def _shapes(
+    chosen: list[AnyBuilder], facts: FactTable | VectorTable, request: Request, refused: list[str]
+) -> Iterator[tuple[AnyBuilder, Architecture]]:
+    """Constructions with shapes, fewest parameters first."""
+    demand = demand_of(facts, request)
+    if request.n_heads is not None and (demand.d_model is not None) and request.d_head is not None:
+        for builder in chosen:
+            shape = Architecture(
+                request.n_heads, demand.d_model, request.d_head, demand.context, demand.vocab, d_mlp=request.d_mlp or 0
+            )
+            yield builder, shape if not request.d_mlp else shape.replace(gated=True)
+        return
+    queue: list[tuple[int, int, Plan, Iterator[Plan]]] = []
+    for i, builder in enumerate(chosen):
+        answer = builder.plan(demand)
+        if not isinstance(answer, Plan):
+            refused.append(f"{builder.key}: {answer.reason if answer is not None else 'it plans no shapes'}")
+            continue
+        shapes = builder.shapes(demand)
+        first = next(shapes, None)
+        if first is not None:
+            heapq.heappush(queue, (first.params, i, first, shapes))
+    while queue:
+        _, i, plan, shapes = heapq.heappop(queue)
+        yield chosen[i], plan.architecture
+        following = next(shapes, None)
+        if following is not None:
+            heapq.heappush(queue, (following.params, i, following, shapes))
+
+
+def _refuse_overload(builder: AnyBuilder, facts: FactTable | VectorTable, arch: Architecture, request: Request) -> None:
+    """More facts than the theorem allows are refused before anything is computed, with a shape that would do."""
+    asked = _n_facts(facts)
+    bound = builder.limit(facts, arch, request.dtype)
+    failing = [c for c in bound.conditions if c.status == "not met"]
+    if failing and builder.exact:
+        raise AssumptionError(
+            f"{builder.key} does not apply to {_words(arch)}: "
+            + "; ".join(f"{c.name} ({c.detail})" for c in failing)
+            + "."
+        )
+    if not builder.exact or bound.facts is None or asked <= bound.facts:
+        return
+    enough = builder.plan(demand_of(facts, Request(d_model=request.d_model, dtype=request.dtype)))
+    hint = (
+        f"the smallest shape that would do is {_words(enough.architecture)}"
+        if isinstance(enough, Plan)
+        else "see rote plan"
+    )
+    raise CapacityError(
+        f"{builder.key} holds {bound.facts:,} facts with {_words(arch)} ({bound.formula}), "
+        f"but there are {asked:,}; {hint}."
+    )
+
+
+def _judge(
+    builder: AnyBuilder,
+    made: Construction,
+    facts: FactTable | VectorTable,
+    request: Request,
+    seed: int | None,
+    refused: list[str],
+    progress: Progress,
+) -> Memory:
+    """Serialise the weights, read them back, and let the referee decide."""
+    import torch
+    from safetensors.torch import load, save
+
+    number = getattr(torch, request.dtype)
+    blob = save({name: tensor.to(number).contiguous() for name, tensor in made.weights.items()}, {"format": "pt"})
+    tensors = load(blob)
+    config: dict[str, Any] = {
+        "format": checkpoint.FORMAT,
+        "model": made.kind,
+        "architecture": made.arch.to_dict(),
+        "dtype": request.dtype,
+    }
+    model: nn.Module
+    params = None
+    if made.kind == "transformer":
+        config["activation"] = made.activation
+        model = Transformer(made.arch, tensors, activation=made.activation)
+    else:
+        model = AttentionLayer(made.arch, tensors)
+        params = {"full": sum(tensor.numel() for tensor in tensors.values())}
+
+    def judge(dtype: str) -> Verification:
+        progress(f"verify {dtype}", 0, 1, None)
+        return verify(model, facts, dtype=dtype)
+
+    certificate = issue(
+        facts,
+        check_all(judge, request.dtype),
+        construction=builder.key,
+        theorem=str(builder.citation),
+        bound=builder.limit(facts, made.arch, request.dtype).facts,
+        arch=made.arch,
+        params=params,
+        stored=sum(tensor.numel() for tensor in tensors.values()),
+        blob=blob,
+        seed=seed,
+        dtype=request.dtype,
+        kind="rote",
+        tokens=request.tokens,
+    )
+    certificate["report"] = made.report
+    if request.with_ == "auto":
+        certificate["chosen"] = "; ".join(
+            [f"{builder.key} with {_words(made.arch)}: the fewest parameters that recall everything", *refused]
+        )
+    files = {"model.safetensors": blob, "config.json": json_bytes(config)}
+    vocabulary: tuple[str, ...] = ()
+    if isinstance(facts, FactTable):
+        vocabulary = facts.vocabulary.tokens
+        files |= tokenizer.files(vocabulary, request.tokens, facts.context)
+    return Memory(model, certificate, vocabulary, request.tokens, files)

@@ -1,0 +1,88 @@
+"""Certificates: what was built, from what, and what the referee found.
+
+Keys: construction, theorem, facts, bound, bound_exceeded, params (full count), params_by_convention, stored_params,
+bits_per_param, recall and min_margin (by number format), facts_sha256, weights_sha256, shape, dtype, arch, data,
+tokens, seed, version; and `report` with what the construction has to say (conditioning, iterations, who serves whom).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rote._version import __version__
+from rote.config import CONVENTIONS, Architecture
+from rote.facts import FactTable, VectorTable
+
+if TYPE_CHECKING:
+    from rote.referee import Verification
+
+__all__ = ["CHECKED", "check_all", "finite", "issue", "json_bytes"]
+
+CHECKED = ("float64", "float32", "bfloat16")
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON; null where it is infinite or not a number."""
+    return float(value) if math.isfinite(value) else None
+
+
+def json_bytes(record: Mapping[str, Any]) -> bytes:
+    """A JSON file's content."""
+    return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def check_all(judge: Callable[[str], Verification], dtype: str) -> dict[str, Verification]:
+    """The referee's findings at the usual number formats and at the one asked for."""
+    return {name: judge(name) for name in dict.fromkeys((*CHECKED, dtype))}
+
+
+def issue(
+    facts: FactTable | VectorTable,
+    results: Mapping[str, Verification],
+    *,
+    construction: str,
+    theorem: str,
+    bound: int | None,
+    arch: Architecture,
+    params: Mapping[str, int] | None = None,
+    stored: int,
+    blob: bytes,
+    seed: int | None,
+    dtype: str,
+    kind: str,
+    tokens: str,
+) -> dict[str, Any]:
+    """The certificate as plain values. `params` by convention is that of the shape unless given."""
+    if isinstance(facts, FactTable):
+        n_facts, bits = facts.n_facts, math.log2(max(2, facts.n_targets))
+    else:
+        n_facts, bits = facts.n_examples, math.log2(max(2, facts.n_classes or 2))
+    counts = dict(params) if params is not None else {name: arch.params(name) for name in CONVENTIONS}
+    return {
+        "construction": construction,
+        "theorem": theorem,
+        "facts": n_facts,
+        "bound": bound,
+        "bound_exceeded": bound is not None and n_facts > bound,
+        "params": counts["full"],
+        "params_by_convention": counts,
+        "stored_params": stored,
+        "bits_per_param": n_facts * bits / counts["full"],
+        "recall": {name: result.recall for name, result in results.items()},
+        "min_margin": {name: finite(result.min_margin) for name, result in results.items()},
+        "max_error": {n: finite(r.max_error) for n, r in results.items() if r.max_error is not None} or None,
+        "facts_sha256": facts.sha256,
+        "weights_sha256": hashlib.sha256(blob).hexdigest(),
+        "facts_name": facts.name,
+        "shape": arch.to_dict(),
+        "dtype": dtype,
+        "arch": kind,
+        "data": "facts" if isinstance(facts, FactTable) else "vectors",
+        "tokens": tokens,
+        "seed": seed,
+        "version": __version__,
+    }

@@ -1,0 +1,119 @@
+"""`rote build`: facts in, a verified model directory out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rote.cli._output import JsonOption, console, emit_json, number
+from rote.cli._progress import display
+from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption, read_data
+
+if TYPE_CHECKING:
+    from rote.memory import Memory
+
+__all__ = ["build", "show_certificate"]
+
+
+def build(
+    source: Annotated[str, typer.Argument(metavar="FACTS", help="Facts file, shipped facts, or vectors.safetensors.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory to write.")],
+    with_: Annotated[str, typer.Option("--with", help="Construction, or auto for the smallest that works.")] = "auto",
+    heads: Annotated[int | None, typer.Option(help="Number of heads; planned if not given.")] = None,
+    d_model: Annotated[int | None, typer.Option(help="Width of the residual stream; planned if not given.")] = None,
+    d_head: Annotated[int | None, typer.Option(help="Width of a head; planned if not given.")] = None,
+    d_mlp: Annotated[int | None, typer.Option(help="Width of the MLP, for mlp_fit.")] = None,
+    dtype: Annotated[str, typer.Option(help="Format in which every fact must be recalled.")] = "float32",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
+    arch: Annotated[str, typer.Option(help="rote, or llama for a stock Hugging Face checkpoint.")] = "rote",
+    rank1_qk: Annotated[bool, typer.Option("--rank1-qk", help="Query-key maps of rank 1 (fewer parameters).")] = False,
+    partial: Annotated[bool, typer.Option("--partial", help="Keep a model that loses facts.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
+    tokens: TokensOption = None,
+    target: TargetOption = None,
+    context: ContextOption = None,
+    on_conflict: ConflictOption = "error",
+    as_json: JsonOption = False,
+) -> None:
+    """Build a transformer that recalls every fact; no training.
+
+    DIR gets config.json, model.safetensors, tokenizer.json and certificate.json. Exit code 1: some fact was lost (only
+    with --partial; without it nothing is written).
+
+    Examples:
+
+        $ rote build countries -o countries-model
+
+        $ rote build facts.csv -o model --with dana2025_cor1 --arch rote --tokens words
+    """
+    from rote.building import ARCHS, build
+    from rote.errors import UnknownName
+    from rote.facts import VectorTable
+    from rote.model.checkpoint import refuse_existing
+
+    refuse_existing(output, force)
+    kind = next((a for a in ARCHS if a == arch), None)
+    if kind is None:
+        raise UnknownName("architecture", arch, ARCHS)
+    facts, cut = read_data(source, target=target, context=context, tokens=tokens, on_conflict=on_conflict)
+    n_facts = facts.n_examples if isinstance(facts, VectorTable) else facts.n_facts
+    with display(n_facts, enabled=not as_json) as progress:
+        memory = build(
+            facts,
+            with_=with_,
+            n_heads=heads,
+            d_model=d_model,
+            d_head=d_head,
+            d_mlp=d_mlp,
+            dtype=dtype,
+            rank1_qk=rank1_qk,
+            arch=kind,
+            tokens=cut,
+            rng=seed,
+            partial=partial,
+            progress=progress,
+        )
+    memory.certificate["read"] = {
+        "source": Path(source).name,
+        "target": target,
+        "context": context,
+        "tokens": cut,
+        "on_conflict": on_conflict,
+    }
+    memory.save(output, force=force)
+    if as_json:
+        emit_json(memory.certificate)
+    else:
+        show_certificate(memory, output)
+    if memory.certificate["recall"][dtype] < 1.0:
+        raise typer.Exit(1)
+
+
+def show_certificate(memory: Memory, directory: Path) -> None:
+    """What was built, for people."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    out, c = console(), memory.certificate
+    shape = c["shape"]
+    mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] else ""
+    out.print(
+        f"[bold]{escape(str(directory))}[/bold]: {c['facts']:,} facts by {escape(c['construction'])}, "
+        f"{shape['n_heads']:,} heads of {shape['d_head']}, d_model {shape['d_model']}{mlp}, context {shape['context']}"
+    )
+    more = " (exceeded)" if c["bound_exceeded"] else ""
+    out.print(
+        f"{c['params']:,} parameters, {number(c['bits_per_param'])} bits each; bound {number(c['bound'])} facts{more}; "
+        f"seed {c['seed']}"
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("number format", "recall", "smallest margin"):
+        table.add_column(column, justify="left" if column == "number format" else "right")
+    for name, recall in c["recall"].items():
+        shown = "100 %" if recall == 1.0 else f"{100 * recall:.4f} %"
+        mark = "  (stored)" if name == c["dtype"] else ""
+        table.add_row(f"{name}{mark}", shown, number(c["min_margin"][name]))
+    out.print(table)

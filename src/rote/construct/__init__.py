@@ -1,0 +1,1 @@
+"""The shared parts of constructions: features, solves and fits, on plain arrays."""

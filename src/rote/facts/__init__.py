@@ -1,0 +1,53 @@
+"""Facts: tables of token facts and of vectors, reading and writing them, shipped data, generators.
+
+table, report = read_facts("facts.csv", tokens="words")     a file
+table = load_facts("airports")                              shipped data by name
+table, report = load_source("facts.csv" or "airports")      either; what the command line uses
+table = random_facts(1000, 4, 50, rng=numpy.random.default_rng(0))
+"""
+
+from __future__ import annotations
+
+from rote.facts.conflicts import Clash, OnConflict, check_on_conflict, find_clashes
+from rote.facts.generate import (
+    Distribution,
+    bigram_facts,
+    check_distribution,
+    check_sharing,
+    random_facts,
+    random_sequences,
+    random_vectors,
+)
+from rote.facts.io import ReadReport, read_facts, write_facts
+from rote.facts.shipped import ShippedFacts, available, load_facts, load_source
+from rote.facts.table import FactTable
+from rote.facts.tokenise import Tokens, check_tokens
+from rote.facts.vectors import VectorTable
+from rote.facts.vocabulary import PAD, Vocabulary
+
+__all__ = [
+    "PAD",
+    "Clash",
+    "Distribution",
+    "FactTable",
+    "OnConflict",
+    "ReadReport",
+    "ShippedFacts",
+    "Tokens",
+    "VectorTable",
+    "Vocabulary",
+    "available",
+    "bigram_facts",
+    "check_distribution",
+    "check_on_conflict",
+    "check_sharing",
+    "check_tokens",
+    "find_clashes",
+    "load_facts",
+    "load_source",
+    "random_facts",
+    "random_sequences",
+    "random_vectors",
+    "read_facts",
+    "write_facts",
+]

@@ -1,0 +1,122 @@
+"""Rows of a file as columns of strings, before anything is known about contexts and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rote.errors import DataError
+
+__all__ = ["CHUNK_ROWS", "WHITESPACE", "ChunkedColumns", "RawRows", "clean_header"]
+
+CHUNK_ROWS = 50_000
+
+# What str.strip() and str.split() of Python take for white space; polars has a slightly different idea of its own.
+WHITESPACE = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """Columns as the file has them (null where it has no value), with the place of each row for messages."""
+
+    frame: pl.DataFrame
+    source: str
+    lines: npt.NDArray[np.int64] | None = None
+    first_line: int | None = None
+    _cache: dict[str, pl.Series] = field(default_factory=dict, repr=False)
+
+    @property
+    def columns(self) -> list[str]:
+        return self.frame.columns
+
+    def place(self, i: int) -> str:
+        """Row `i` (0-based) in words: `row 17 (line 18)`, counted from 1, the header not being a row."""
+        if self.lines is not None:
+            return f"row {i + 1} (line {int(self.lines[i])})"
+        return f"row {i + 1}" if self.first_line is None else f"row {i + 1} (line {i + self.first_line})"
+
+    def cells(self, column: str) -> pl.Series:
+        """One column without outer white space; the first empty cell is refused."""
+        if column not in self._cache:
+            cells = _as_strings(self.frame[column], column, self.source).str.strip_chars(WHITESPACE)
+            empty = (cells.is_null() | (cells == "")).fill_null(True)
+            n_empty = int(empty.sum())
+            if n_empty:
+                at = int(empty.arg_max() or 0)
+                found = self.frame[column][at]
+                shown = "nothing" if not found else f"only white space, {found!r}"
+                more = f" ({n_empty} such cells in this column)" if n_empty > 1 else ""
+                raise DataError(
+                    f"{self.source}: {self.place(at)}: column {column!r} holds {shown}{more}; every cell in use needs "
+                    "a value: fill it in, delete the row, or choose other columns with context and target."
+                )
+            nul = cells.str.contains("\0", literal=True)
+            if nul.any():
+                at = int(nul.arg_max() or 0)
+                raise DataError(
+                    f"{self.source}: {self.place(at)}: column {column!r} holds a NUL character in {cells[at]!r}; "
+                    "remove it."
+                )
+            self._cache[column] = cells
+        return self._cache[column]
+
+
+def clean_header(names: Sequence[str], source: str) -> list[str]:
+    """Column names without outer white space; empty and repeated ones are refused."""
+    stripped = [name.strip() for name in names]
+    for number, name in enumerate(stripped, 1):
+        if not name:
+            raise DataError(f"{source}: column {number} has no name in the header; name it.")
+        if stripped.index(name) != number - 1:
+            first = stripped.index(name) + 1
+            raise DataError(f"{source}: columns {first} and {number} are both named {name!r}; rename one.")
+    return stripped
+
+
+class ChunkedColumns:
+    """Columns of strings, grown chunk by chunk so that few Python objects live at a time."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = list(names)
+        self._parts: list[list[pl.Series]] = [[] for _ in names]
+
+    def add(self, columns: Iterable[Sequence[str | None]]) -> None:
+        for parts, values in zip(self._parts, columns, strict=True):
+            parts.append(pl.Series(values, dtype=pl.String))
+
+    def frame(self) -> pl.DataFrame:
+        whole = [pl.concat(parts).alias(name) for name, parts in zip(self._names, self._parts, strict=True)]
+        return pl.DataFrame(whole)
+
+
+def _as_strings(column: pl.Series, name: str, source: str) -> pl.Series:
+    """Numbers, dates and truth values in their canonical spelling; what is not one value is refused."""
+    kind = column.dtype
+    if kind == pl.String:
+        return column
+    if kind.is_float():
+        wrong = (~column.is_finite()).fill_null(False)
+        if wrong.any():
+            at = int(wrong.arg_max() or 0)
+            raise DataError(
+                f"{source}: row {at + 1}: column {name!r} holds {column[at]}, which is not a value; "
+                "replace it or delete the row."
+            )
+        known = column.drop_nulls().unique()
+        # str() of a NumPy number is its shortest spelling at its own precision
+        spelled = pl.DataFrame({"k": known, "v": [str(value) for value in known.to_numpy()]})
+        joined = column.alias("k").to_frame().join(spelled, on="k", how="left", maintain_order="left")
+        return joined["v"].cast(pl.String)
+    if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Duration):
+        raise DataError(
+            f"{source}: column {name!r} is of type {kind}, but a cell must be one string, number, date or truth value; "
+            "convert or drop the column."
+        )
+    return column.cast(pl.String)

@@ -1,0 +1,213 @@
+"""A model with known content: the weights, the words it speaks, and the certificate of what it recalls.
+
+`Memory` is what `rote.build` and `rote.load` return. It is saved as a directory and read back from one; the referee
+(`rote.verify`) then judges what is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rote.config import Architecture
+from rote.errors import CheckpointError, UnknownName, UsageError
+from rote.facts import PAD, FactTable, Tokens, VectorTable, check_tokens
+from rote.model import checkpoint, tokenizer
+from rote.model.attention_layer import AttentionLayer
+from rote.model.transformer import ACTIVATIONS, Transformer
+from rote.referee import Verification
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Answer", "Memory", "load", "verify"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer to a question."""
+
+    token: str
+    probability: float
+    logit: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A model, what is known about it, and how to talk to it."""
+
+    model: nn.Module
+    certificate: dict[str, Any]
+    vocabulary: tuple[str, ...] = ()
+    tokens: Tokens = "cells"
+    files: dict[str, bytes] = field(default_factory=dict, repr=False)
+    """The files of the directory, ready to be written."""
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether the model is of a stock architecture of Hugging Face transformers."""
+        return bool(self.certificate.get("arch", "rote") != "rote")
+
+    def save(self, directory: str | Path, *, force: bool = False) -> Path:
+        """Write the model directory; it is there whole or not at all."""
+        path = Path(directory)
+
+        def fill(part: Path) -> None:
+            for name, content in self.files.items():
+                (part / name).write_bytes(content)
+            checkpoint.write_json(part / "certificate.json", self.certificate)
+
+        checkpoint.write_directory(path, fill, force=force)
+        return path
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """Token ids of a context, padded on the left where the model knows padding."""
+        if not self.vocabulary:
+            raise UsageError("this model takes vectors, so it cannot be asked in words; use rote.verify.")
+        parts = tokenizer.encode_text(words, self.vocabulary, self.tokens)
+        places = {token: i for i, token in enumerate(self.vocabulary)}
+        for part in parts:
+            if part not in places:
+                raise UnknownName("token", part, [t for t in self.vocabulary if t != PAD])
+        length = int(self.certificate["shape"]["context"])
+        ids = [places[part] for part in parts]
+        if len(ids) < length and PAD in places and ids:
+            ids = [places[PAD]] * (length - len(ids)) + ids
+        if len(ids) != length:
+            raise UsageError(
+                f"a context of this model has {length} token{'s' if length > 1 else ''}, got {len(ids)}"
+                f" ({', '.join(parts) or 'nothing'}); see `rote ask --help` for how tokens are separated."
+            )
+        return ids
+
+    def ask(self, *words: str, top: int = 5) -> list[Answer]:
+        """The most likely answers to a context, given as one text or token by token."""
+        import torch
+
+        ids = self.encode(words)
+        with torch.no_grad():
+            logits = self._logits(ids).to(torch.float64)
+        probabilities = torch.softmax(logits, dim=0)
+        best = torch.topk(logits, min(top, len(logits))).indices.tolist()
+        return [Answer(self.vocabulary[i], float(probabilities[i]), float(logits[i])) for i in best]
+
+    def _logits(self, ids: list[int]) -> Any:
+        import torch
+
+        if self.is_stock:
+            kept = [i for i in ids if self.vocabulary[i] != PAD]
+            return self.model(torch.tensor([kept])).logits[0, -1]
+        return self.model(torch.tensor([ids]))[0]
+
+
+def load(directory: str | Path) -> Memory:
+    """Read a model directory back; missing, truncated or altered files are refused."""
+    path = Path(directory)
+    certificate = checkpoint.read_json(path / "certificate.json")
+    config = checkpoint.read_json(path / "config.json")
+    tensors = checkpoint.read_tensors(path / "model.safetensors")
+    checkpoint.check_weights(path, certificate)
+    vocabulary: tuple[str, ...] = ()
+    if certificate.get("data") != "vectors":
+        record = checkpoint.read_json(path / "tokenizer.json")
+        vocabulary = tuple(tokenizer.tokens_in(record))
+    tokens = check_tokens(str(certificate.get("tokens", "cells")))
+    model: nn.Module
+    if certificate.get("arch", "rote") != "rote":
+        from rote.model.stock import load_stock
+
+        model = load_stock(path)
+    else:
+        model = _own_model(path, config, tensors)
+    return Memory(model, certificate, vocabulary, tokens)
+
+
+def _own_model(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> nn.Module:
+    if config.get("format") != checkpoint.FORMAT:
+        found = config.get("format")
+        raise CheckpointError(
+            f"{path / 'config.json'} is of format {found!r}, this version of rote reads {checkpoint.FORMAT!r}."
+        )
+    arch = Architecture.from_dict(config.get("architecture", {}))
+    if config.get("model") == "attention_layer":
+        return AttentionLayer(arch, tensors)
+    activation = next((a for a in ACTIVATIONS if a == config.get("activation", "identity")), None)
+    if activation is None:
+        raise CheckpointError(f"{path / 'config.json'} names an unknown activation {config['activation']!r}.")
+    return Transformer(arch, tensors, activation=activation)
+
+
+def verify(
+    model: Memory | nn.Module | str | Path,
+    facts: FactTable | VectorTable,
+    *,
+    dtype: str = "float32",
+    tolerance: float = 1e-3,
+) -> Verification:
+    """Run every fact through the model, by the referee's own forward pass, in the given number format.
+
+    `model` may be a Memory, a directory, one of rote's modules, or any module that maps contexts (B, S) of token ids to
+    logits (B, N), such as one that was trained; the last is called as it is. Real targets of vector tables count as
+    recalled within `tolerance` of the largest target.
+    """
+    import torch
+
+    from rote.referee.forward import TORCH_DTYPES, layer_outputs, token_logits
+    from rote.referee.recall import score_facts, score_vectors
+
+    if dtype not in TORCH_DTYPES:
+        raise UnknownName("number format", dtype, TORCH_DTYPES)
+    number = TORCH_DTYPES[dtype]
+    if isinstance(model, (str, Path)):
+        model = load(model)
+    memory = model if isinstance(model, Memory) else None
+    module = memory.model if memory is not None else model
+    assert not isinstance(module, Memory)
+    with torch.no_grad():
+        if isinstance(facts, VectorTable):
+            if not isinstance(module, AttentionLayer):
+                raise UsageError("this model reads tokens; give it a facts file, not vectors.")
+            weights = dict(module.state_dict())
+            return score_vectors(facts, lambda c, q: layer_outputs(weights, c, q, number), dtype, tolerance=tolerance)
+        if isinstance(module, AttentionLayer):
+            raise UsageError("this model reads vectors; give it a .safetensors file of queries and contexts.")
+        if memory is not None:
+            facts = _in_words_of(memory, facts)
+        if isinstance(module, Transformer):
+            weights, activation = dict(module.state_dict()), module.activation
+            return score_facts(facts, lambda c: token_logits(weights, c, number, activation), dtype)
+        if memory is not None and memory.is_stock:
+            from rote.model.stock import stock_logits
+
+            typed = module.to(number)
+            return score_facts(facts, stock_logits(typed, facts.vocabulary.pad_id), dtype)
+        typed = module.to(number)
+        return score_facts(facts, lambda c: torch.as_tensor(typed(c)), dtype)
+
+
+def _in_words_of(memory: Memory, facts: FactTable) -> FactTable:
+    """The facts with the model's token ids; tokens or lengths that the model does not know are refused."""
+    import numpy as np
+
+    from rote.facts import Vocabulary
+
+    if facts.vocabulary.tokens == memory.vocabulary:
+        return facts
+    places = {token: i for i, token in enumerate(memory.vocabulary)}
+    unknown = [token for token in facts.vocabulary.tokens if token not in places]
+    if unknown:
+        raise CheckpointError(
+            f"the model does not know {len(unknown)} token{'s' if len(unknown) > 1 else ''} of these facts, "
+            f"the first is {unknown[0]!r}; it was built from other facts, or they were read with other --tokens."
+        )
+    length = int(memory.certificate["shape"]["context"])
+    if facts.context > length or (facts.context < length and PAD not in places):
+        raise CheckpointError(f"the model reads contexts of {length} tokens, these facts have {facts.context}.")
+    ids = np.array([places[token] for token in facts.vocabulary.tokens])
+    contexts = ids[facts.contexts]
+    if facts.context < length:
+        pad = np.full((facts.n_facts, length - facts.context), places[PAD])
+        contexts = np.concatenate([pad, contexts], axis=1)
+    return FactTable(contexts, ids[facts.targets], Vocabulary(memory.vocabulary), facts.weights, facts.name)

@@ -1,0 +1,1 @@
+"""Models with given weights, their tokenizers and directories."""

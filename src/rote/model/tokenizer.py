@@ -1,0 +1,100 @@
+"""A real `tokenizer.json` for a table of facts: word-level, the ids of the table's vocabulary.
+
+What separates tokens in a text depends on what a token is. `chars`: every character is one. `words`: white space
+separates. `cells`: white space too, unless some token contains white space itself; then a tab does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+from rote.errors import CheckpointError
+from rote.facts import PAD, Tokens
+
+__all__ = ["build_tokenizer", "encode_text", "files", "separator", "tokenizer_config", "tokens_in"]
+
+
+def separator(tokens: Sequence[str], cut: Tokens) -> str:
+    """What stands between two tokens of a text: "" for characters, a space, or a tab."""
+    if cut == "chars":
+        return ""
+    return "\t" if cut == "cells" and any(any(c.isspace() for c in token) for token in tokens) else " "
+
+
+def build_tokenizer(tokens: Sequence[str], cut: Tokens) -> Tokenizer:
+    """The tokenizer whose ids are the places in `tokens`; an unknown token is an error, never a silent stand-in."""
+    made = Tokenizer(models.WordLevel({token: i for i, token in enumerate(tokens)}, unk_token="<unk>"))
+    mark = separator(tokens, cut)
+    if mark == "":
+        made.pre_tokenizer = pre_tokenizers.Split(Regex("(?s)."), "isolated")
+    elif mark == "\t":
+        made.pre_tokenizer = pre_tokenizers.Split("\t", "removed")
+    else:
+        made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return made
+
+
+def encode_text(words: Sequence[str], tokens: Sequence[str], cut: Tokens) -> list[str]:
+    """What a person typed, cut into tokens: several words are taken as they are, one is cut at the separator."""
+    if cut == "chars":
+        return list("".join(words))
+    if len(words) != 1:
+        return list(words)
+    text = words[0]
+    if text in tokens:
+        return [text]
+    mark = separator(tokens, cut)
+    if mark == "\t" and "\t" not in text:
+        return _longest_match(text.split(), set(tokens))
+    return [part.strip() for part in text.split(mark if mark == "\t" else None) if part.strip()]
+
+
+def _longest_match(words: list[str], known: set[str]) -> list[str]:
+    """Join neighbouring words into the longest known tokens, so that `United States capital` is understood."""
+    found: list[str] = []
+    at = 0
+    while at < len(words):
+        for end in range(len(words), at, -1):
+            joined = " ".join(words[at:end])
+            if joined in known or end == at + 1:
+                found.append(joined)
+                at = end
+                break
+    return found
+
+
+def files(tokens: Sequence[str], cut: Tokens, context: int) -> dict[str, bytes]:
+    """`tokenizer.json` and `tokenizer_config.json`, ready to be written."""
+    config = json.dumps(tokenizer_config(tokens, context), indent=2, ensure_ascii=False) + "\n"
+    return {
+        "tokenizer.json": build_tokenizer(tokens, cut).to_str(pretty=True).encode(),
+        "tokenizer_config.json": config.encode(),
+    }
+
+
+def tokenizer_config(tokens: Sequence[str], context: int) -> dict[str, Any]:
+    """`tokenizer_config.json`, with which stock transformers find `tokenizer.json`."""
+    config: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context,
+        "clean_up_tokenization_spaces": False,
+        "padding_side": "left",
+    }
+    if PAD in tokens:
+        config["pad_token"] = PAD
+    return config
+
+
+def tokens_in(record: Mapping[str, Any]) -> list[str]:
+    """The vocabulary of a stored `tokenizer.json`, in the order of ids."""
+    try:
+        vocab: dict[str, int] = record["model"]["vocab"]
+        return [token for token, _ in sorted(vocab.items(), key=lambda item: item[1])]
+    except (KeyError, TypeError, AttributeError):
+        raise CheckpointError(
+            "tokenizer.json holds no word-level vocabulary; the file was edited or is foreign."
+        ) from None

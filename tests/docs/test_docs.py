@@ -1,0 +1,135 @@
+"""The documentation says what the code does: generated parts, terminal sessions, Python examples, links."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import re
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import rote
+from rote.testing import check_theorem
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"rote_docs_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+SESSIONS = _load(DOCS / "make_sessions.py")
+PLAYED = [session for page in SESSIONS.all_pages() for session in SESSIONS.sessions(page)]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_generated_parts_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, str(DOCS / "make_tables.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_stale_parts_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = _load(DOCS / "make_tables.py")
+    page = tmp_path / "page.md"
+    page.write_text("old\n", encoding="utf-8")
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    monkeypatch.setattr(tables, "pages", lambda: {page: "new\n"})
+    assert tables.main(["--check"]) == 1
+    assert page.read_text(encoding="utf-8") == "old\n"
+    assert tables.main([]) == 0
+    assert tables.main(["--check"]) == 0
+    assert tables.main(["--chek"]) == 2
+    with pytest.raises(SystemExit, match="found 0"):
+        tables.fill("a page without markers", "theorems", "body")
+
+
+@pytest.mark.parametrize("session", PLAYED, ids=lambda session: session.name)
+def test_sessions_give_the_same_output(session: Any) -> None:
+    for now, then in zip(SESSIONS.play(session), session.steps, strict=True):
+        assert SESSIONS.normal(now.output) == SESSIONS.normal(then.output), (
+            f"$ {now.command}\nhas another output now; run `python docs/make_sessions.py`"
+        )
+
+
+def test_the_readme_has_sessions() -> None:
+    assert sum(session.page.name == "README.md" for session in PLAYED) >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_examples_run(page: Path) -> None:
+    blocks = re.findall(r"^```pycon\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    runner = doctest.DocTestRunner(verbose=False)
+    for number, block in enumerate(blocks, 1):
+        example = doctest.DocTestParser().get_doctest(block, {}, f"{_name(page)}, block {number}", str(page), 0)
+        complaints: list[str] = []
+        assert runner.run(example, out=complaints.append).failed == 0, "".join(complaints)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_relative_links_resolve(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = urllib.parse.unquote(target).partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{_name(page)} links to {target}, which does not exist"
+        assert file.is_relative_to(ROOT), f"{_name(page)} links to {target}, outside of the project"
+        if anchor:
+            assert anchor in _anchors(file), f"{_name(page)} links to {target}, but there is no such heading"
+
+
+def _anchors(page: Path) -> set[str]:
+    """Headings as GitHub spells them in addresses."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_worked_theorem_keeps_the_contract() -> None:
+    theorem = _load(DOCS / "examples" / "last_token_table.py").theorem
+    theorem.key = "last_token_table"
+    check_theorem(theorem)
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    for page in DOCS.glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index, f"docs/index.md does not lead to {page.name}"
+
+
+def test_the_figure_is_drawn_from_growing_curves() -> None:
+    curves = _load(DOCS / "make_figures.py").data()
+    assert {curve.kind for curve in curves} == {"lower", "upper", "empirical"}
+    for curve in curves:
+        assert len(curve.points) > 10
+        assert sorted(curve.points) == list(curve.points)
+        assert sorted(facts for _, facts in curve.points) == [facts for _, facts in curve.points]
+    assert (DOCS / "images" / "bounds.svg").exists()
+    assert (DOCS / "images" / "bounds.png").exists()
+
+
+def test_the_citation_has_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {rote.__version__}\n" in text
+    assert f"{rote.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for paper in ("2306.02010", "2411.10115", "2409.17677"):
+        assert f"arXiv:{paper}" in text

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rote.referee import Verification
 
-__all__ = ["Arch", "Request", "build", "builders"]
+__all__ = ["ARCHS", "Arch", "Request", "as_generator", "build", "build_at", "builders", "demand_of"]
 
 Arch = Literal["rote", "llama"]
 ARCHS: tuple[Arch, ...] = ("rote", "llama")
@@ -56,6 +56,7 @@ class Request:
     dtype: str = "float32"
     rank1_qk: bool = False
     tokens: Tokens = "cells"
+    refine: bool = False
     partial: bool = False
     """Hand over a model that loses facts, instead of refusing."""
 
@@ -70,6 +71,7 @@ def build(
     d_mlp: int | None = None,
     dtype: str = "float32",
     rank1_qk: bool = False,
+    refine: bool = False,
     arch: Arch = "rote",
     tokens: Tokens = "cells",
     rng: np.random.Generator | int = 0,
@@ -82,7 +84,7 @@ def build(
     What is not given of the shape is planned. `rng` is a seed or a generator. `tokens` says how texts are cut when the
     model is asked; it is recorded with the model.
     """
-    request = Request(with_, n_heads, d_model, d_head, d_mlp, dtype, rank1_qk, tokens, partial)
+    request = Request(with_, n_heads, d_model, d_head, d_mlp, dtype, rank1_qk, tokens, refine, partial)
     if check_dtype(dtype) == "exact":
         raise UsageError("these constructions live in floating point; choose float64, float32, bfloat16 or float16.")
     if arch not in ARCHS:
@@ -107,17 +109,13 @@ def _build_own(
         if attempts >= _MOST_ATTEMPTS:
             break
         try:
-            builder.admit(facts, shape)
-            _refuse_overload(builder, facts, shape, request)
+            memory = _attempt(builder, facts, shape, request, generator, seed, refused, progress)
         except RoteError as error:
             if len(chosen) == 1:
                 raise
             refused.append(f"{builder.key}: {error}")
             continue
         attempts += 1
-        options = Options(dtype=request.dtype, rank1_qk=request.rank1_qk)
-        made = builder.build(facts, shape, rng=generator, options=options, progress=progress)
-        memory = _judge(builder, made, facts, request, seed, refused, progress)
         recall = memory.certificate["recall"][request.dtype]
         if recall == 1.0:
             return memory
@@ -127,12 +125,41 @@ def _build_own(
             best = memory
     if best is not None and request.partial:
         return best
-    if best is None and len(refused) == 1 and len(chosen) == 1:
-        raise CapacityError(refused[0])
+    if best is None and len(refused) == 1:
+        raise CapacityError(refused[0] if refused[0].endswith(".") else f"{refused[0]}.")
     raise CapacityError(
         f"no shape recalled all {_n_facts(facts):,} facts: {'; '.join(refused[-4:])}. "
         "Allow more heads or a larger d_model, or pass --partial to keep the best one."
     )
+
+
+def build_at(
+    builder: AnyBuilder,
+    facts: FactTable | VectorTable,
+    arch: Architecture,
+    request: Request,
+    rng: np.random.Generator | int,
+) -> Memory:
+    """One construction at one shape, whatever it recalls; refusals are raised."""
+    generator, seed = as_generator(rng)
+    return _attempt(builder, facts, arch, request, generator, seed, [], quiet)
+
+
+def _attempt(
+    builder: AnyBuilder,
+    facts: FactTable | VectorTable,
+    arch: Architecture,
+    request: Request,
+    generator: np.random.Generator,
+    seed: int | None,
+    refused: list[str],
+    progress: Progress,
+) -> Memory:
+    builder.admit(facts, arch)
+    _refuse_overload(builder, facts, arch, request)
+    options = Options(dtype=request.dtype, rank1_qk=request.rank1_qk, refine=request.refine)
+    made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    return _judge(builder, made, facts, request, seed, refused, progress)
 
 
 def as_generator(rng: np.random.Generator | int) -> tuple[np.random.Generator, int | None]:
@@ -272,7 +299,7 @@ def _judge(
 
     certificate = issue(
         facts,
-        check_all(judge, request.dtype),
+        check_all(judge, request.dtype, partial=request.partial),
         construction=builder.key,
         theorem=str(builder.citation),
         bound=builder.limit(facts, made.arch, request.dtype).facts,

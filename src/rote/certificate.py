@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from rote._version import __version__
 from rote.config import CONVENTIONS, Architecture
+from rote.construct.record import finite
 from rote.facts import FactTable, VectorTable
 
 if TYPE_CHECKING:
     from rote.referee import Verification
 
-__all__ = ["CHECKED", "check_all", "finite", "issue", "json_bytes"]
+__all__ = ["CHECKED", "check_all", "issue", "json_bytes"]
 
 CHECKED = ("float64", "float32", "bfloat16")
-
-
-def finite(value: float) -> float | None:
-    """A number for JSON; null where it is infinite or not a number."""
-    return float(value) if math.isfinite(value) else None
 
 
 def json_bytes(record: Mapping[str, Any]) -> bytes:
@@ -35,9 +31,15 @@ def json_bytes(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def check_all(judge: Callable[[str], Verification], dtype: str) -> dict[str, Verification]:
-    """The referee's findings at the usual number formats and at the one asked for."""
-    return {name: judge(name) for name in dict.fromkeys((*CHECKED, dtype))}
+def check_all(judge: Callable[[str], Verification], dtype: str, *, partial: bool) -> dict[str, Verification]:
+    """The referee's findings at the number format asked for, and at the usual ones.
+
+    Where facts are lost at the first and no partial model is wanted, the others are not worth the time.
+    """
+    first = judge(dtype)
+    if first.n_failed and not partial:
+        return {dtype: first}
+    return {name: first if name == dtype else judge(name) for name in dict.fromkeys((*CHECKED, dtype))}
 
 
 def issue(

@@ -154,7 +154,7 @@ def verify(
     """
     import torch
 
-    from rote.referee.forward import TORCH_DTYPES, layer_outputs, token_logits
+    from rote.referee.forward import TORCH_DTYPES, layer_outputs, rows_at_once, token_logits
     from rote.referee.recall import score_facts, score_vectors
 
     if dtype not in TORCH_DTYPES:
@@ -170,14 +170,18 @@ def verify(
             if not isinstance(module, AttentionLayer):
                 raise UsageError("this model reads tokens; give it a facts file, not vectors.")
             weights = dict(module.state_dict())
-            return score_vectors(facts, lambda c, q: layer_outputs(weights, c, q, number), dtype, tolerance=tolerance)
+            size = rows_at_once(weights, facts.context)
+            return score_vectors(
+                facts, lambda c, q: layer_outputs(weights, c, q, number), dtype, tolerance=tolerance, chunk=size
+            )
         if isinstance(module, AttentionLayer):
             raise UsageError("this model reads vectors; give it a .safetensors file of queries and contexts.")
         if memory is not None:
             facts = _in_words_of(memory, facts)
         if isinstance(module, Transformer):
             weights, activation = dict(module.state_dict()), module.activation
-            return score_facts(facts, lambda c: token_logits(weights, c, number, activation), dtype)
+            size = rows_at_once(weights, facts.context)
+            return score_facts(facts, lambda c: token_logits(weights, c, number, activation), dtype, chunk=size)
         if memory is not None and memory.is_stock:
             from rote.model.stock import stock_logits
 

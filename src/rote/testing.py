@@ -11,9 +11,19 @@ import json
 from collections.abc import Iterator
 
 from rote.config import DTYPES, Architecture
+from rote.errors import RoteError
 from rote.theorems import Bound, Demand, NoPlan, Plan, Setting, Theorem
+from rote.theorems._builder import AnyBuilder, Builder
 
-__all__ = ["check_bounds", "check_citation", "check_plans", "check_theorem", "sample_demands", "sample_settings"]
+__all__ = [
+    "check_bounds",
+    "check_builder",
+    "check_citation",
+    "check_plans",
+    "check_theorem",
+    "sample_demands",
+    "sample_settings",
+]
 
 _KINDS = ("lower", "upper", "order", "empirical")
 
@@ -50,6 +60,8 @@ def check_theorem(theorem: Theorem) -> None:
     check_citation(theorem)
     check_bounds(theorem)
     check_plans(theorem)
+    if isinstance(theorem, Builder):
+        check_builder(theorem)
 
 
 def check_citation(theorem: Theorem) -> None:
@@ -123,3 +135,40 @@ def _check_plan(theorem: Theorem, demand: Demand, plan: Plan) -> None:
         less = theorem.bound(Setting(arch.replace(n_heads=arch.n_heads - 1), plan.dtype)).facts
         assert less is None or less < demand.n_facts, f"{theorem.key}: one head less would do for {demand}"
     json.dumps(plan.to_dict(), allow_nan=False)
+
+
+def check_builder(builder: AnyBuilder) -> None:
+    """Every example at the bound is recalled with a positive margin in float64; every near miss is refused.
+
+    Also: the same seed gives the same weights, another one others; inputs and the global random state stay untouched;
+    the file holds as many numbers as the shape claims.
+    """
+    import numpy as np
+    import torch
+
+    from rote.building import Request, build_at
+
+    examples = builder.examples(np.random.default_rng(0))
+    assert examples, f"{builder.key}: a builder brings examples"
+    for data, arch in examples:
+        before, state = data.sha256, (repr(np.random.get_state()), torch.get_rng_state())  # noqa: NPY002
+        request = Request(with_=builder.key, dtype="float64")
+        made = [build_at(builder, data, arch, request, seed) for seed in (3, 3, 4)]
+        first = made[0].certificate
+        assert first["recall"]["float64"] == 1.0, f"{builder.key}: loses facts at its bound, {arch}"
+        assert first["min_margin"]["float64"] > 0, f"{builder.key}: no margin at its bound, {arch}"
+        assert first["weights_sha256"] == made[1].certificate["weights_sha256"], f"{builder.key}: not reproducible"
+        assert first["weights_sha256"] != made[2].certificate["weights_sha256"], (
+            f"{builder.key}: the seed has no effect"
+        )
+        assert data.sha256 == before, f"{builder.key}: the data were changed"
+        assert repr(np.random.get_state()) == state[0], f"{builder.key}: numpy's global random state was touched"  # noqa: NPY002
+        assert torch.equal(torch.get_rng_state(), state[1]), f"{builder.key}: torch's global random state was touched"
+        assert first["stored_params"] == first["params"], f"{builder.key}: the parameter count is not the claimed one"
+    for data, arch, word in builder.near_misses(np.random.default_rng(1)):
+        try:
+            build_at(builder, data, arch, Request(with_=builder.key), 0)
+        except RoteError as error:
+            assert word in str(error), f"{builder.key}: the refusal does not name {word!r}: {error}"
+        else:
+            raise AssertionError(f"{builder.key}: accepted a near miss ({word}) for {arch}")

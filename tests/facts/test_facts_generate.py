@@ -127,10 +127,10 @@ def test_misspelt_choices() -> None:
 
 
 def test_global_random_state_is_untouched() -> None:
-    before = (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index]  # noqa: NPY002
+    before = (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index]
     tables: list[FactTable] = [random_facts(5, 2, 9, rng=rng()), bigram_facts(3, rng=rng())]
     random_sequences(5, 3, 9, 2, rng=rng())
     random_vectors(5, 3, 2, rng=rng())
     assert tables
-    after = (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index]  # noqa: NPY002
+    after = (random.getstate(), np.random.get_state()[1].tolist())  # type: ignore[index]
     assert before == after

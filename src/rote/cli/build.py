@@ -29,6 +29,10 @@ def build(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
     arch: Annotated[str, typer.Option(help="rote, or llama for a stock Hugging Face checkpoint.")] = "rote",
     rank1_qk: Annotated[bool, typer.Option("--rank1-qk", help="Query-key maps of rank 1 (fewer parameters).")] = False,
+    refine: Annotated[
+        bool,
+        typer.Option("--refine", help="Where a convex fit stops short, fit more weights (no guarantee, holds more)."),
+    ] = False,
     partial: Annotated[bool, typer.Option("--partial", help="Keep a model that loses facts.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     tokens: TokensOption = None,
@@ -69,6 +73,7 @@ def build(
             d_mlp=d_mlp,
             dtype=dtype,
             rank1_qk=rank1_qk,
+            refine=refine,
             arch=kind,
             tokens=cut,
             rng=seed,

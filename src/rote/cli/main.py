@@ -12,6 +12,9 @@ from typing import Annotated
 
 import typer
 
+# Threads that wait should sleep, not spin: spinning makes small machines with other work crawl.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from rote._version import __version__
 from rote.cli import ask, bound, build, facts, plan, theorems, verify
 from rote.errors import RoteError

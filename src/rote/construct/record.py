@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,12 +12,28 @@ from rote.config import Architecture
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Construction", "ModelKind", "Options", "Progress", "quiet"]
+__all__ = ["Construction", "ModelKind", "Options", "Progress", "finite", "quiet", "stretch"]
 
 ModelKind = Literal["transformer", "attention_layer"]
 
 Progress = Callable[[str, int, int, int | None], None]
 """progress(stage, done, total, facts recalled so far if known)."""
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON; null where it is infinite or not a number."""
+    return float(value) if math.isfinite(value) else None
+
+
+def stretch(margin: float, vocab: int) -> float:
+    """A power of two for W_U that turns the smallest lead into a probability of about 0.99 or more.
+
+    A power of two changes no digit of any weight, so it changes no comparison either.
+    """
+    wanted = math.log(vocab) + 5.0
+    if not (0.0 < margin < wanted):
+        return 1.0
+    return float(2.0 ** min(24, math.ceil(math.log2(wanted / margin))))
 
 
 def quiet(stage: str, done: int, total: int, recalled: int | None) -> None:
@@ -30,8 +47,8 @@ class Options:
     dtype: str = "float32"
     """The number format in which every fact must be recalled."""
     rank1_qk: bool = False
-    tries: int = 5
-    """Random draws to go through before giving up."""
+    refine: bool = False
+    """Where the convex fit stops short, go on with weights that make the problem no longer convex."""
 
 
 @dataclass(frozen=True)

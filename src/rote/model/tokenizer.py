@@ -30,7 +30,7 @@ def build_tokenizer(tokens: Sequence[str], cut: Tokens) -> Tokenizer:
     made = Tokenizer(models.WordLevel({token: i for i, token in enumerate(tokens)}, unk_token="<unk>"))
     mark = separator(tokens, cut)
     if mark == "":
-        made.pre_tokenizer = pre_tokenizers.Split(Regex("(?s)."), "isolated")
+        made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     elif mark == "\t":
         made.pre_tokenizer = pre_tokenizers.Split("\t", "removed")
     else:

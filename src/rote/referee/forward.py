@@ -1,7 +1,7 @@
 """The referee's own forward passes, written from the definition of the model and from nothing else.
 
 They share no code with the builders or with `rote.model`: tensors come by name from the file, and every operation is
-carried out in the number format that is asked for. Slow and plain on purpose.
+carried out in the number format that is asked for. Plain on purpose: keys are formed for every position of every head.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-__all__ = ["TORCH_DTYPES", "layer_outputs", "token_logits"]
+__all__ = ["TORCH_DTYPES", "layer_outputs", "rows_at_once", "token_logits"]
 
 TORCH_DTYPES = {
     "float64": torch.float64,
@@ -20,21 +20,34 @@ TORCH_DTYPES = {
     "float16": torch.float16,
 }
 
+_NUMBERS_AT_ONCE = 16_000_000
+
+
+def rows_at_once(weights: Mapping[str, Tensor], context: int) -> int:
+    """How many examples fit into one pass of bounded memory."""
+    keys = weights["W_K"].shape[0] * (weights["W_K"].shape[1] * context + weights["W_K"].shape[2])
+    return max(1, min(4096, _NUMBERS_AT_ONCE // max(1, int(keys))))
+
+
+def _mixed(w: Mapping[str, Tensor], queries: Tensor, rows: Tensor) -> Tensor:
+    """What the heads see: (B, H, d), for queries (B, d) and rows (B, S, d)."""
+    heads, rank, width = w["W_Q"].shape
+    asked = (queries @ w["W_Q"].reshape(heads * rank, width).T).reshape(-1, heads, 1, rank)
+    keys = (rows @ w["W_K"].reshape(heads * rank, width).T).reshape(*rows.shape[:2], heads, rank)
+    scores = (asked @ keys.permute(0, 2, 3, 1))[:, :, 0, :]
+    weight = torch.exp(scores - scores.max(dim=2, keepdim=True).values)
+    weight = weight / weight.sum(dim=2, keepdim=True)
+    return weight @ rows
+
 
 def token_logits(weights: Mapping[str, Tensor], contexts: Tensor, dtype: torch.dtype, activation: str) -> Tensor:
     """Logits (B, N) of contexts (B, S), with weights and arithmetic in `dtype`."""
     w = {name: tensor.to(dtype) for name, tensor in weights.items()}
     stream = w["W_E"][contexts] + w["W_pos"][None, :, :]
     last = stream[:, -1, :]
-    out = last.clone()
-    for h in range(w["W_Q"].shape[0]):
-        query = last @ w["W_Q"][h].T
-        keys = stream @ w["W_K"][h].T
-        scores = (keys * query[:, None, :]).sum(dim=-1)
-        weight = torch.exp(scores - scores.max(dim=1, keepdim=True).values)
-        weight = weight / weight.sum(dim=1, keepdim=True)
-        mixed = (weight[:, :, None] * stream).sum(dim=1)
-        out = out + (mixed @ w["W_V"][h].T) @ w["W_O"][h].T
+    mixed = _mixed(w, last, stream)
+    values = (w["W_V"][None] @ mixed[:, :, :, None])[:, :, :, 0]
+    out = last + values.flatten(1) @ w["W_O"].permute(0, 2, 1).flatten(0, 1)
     if "W_gate" in w:
         gate = out @ w["W_gate"].T
         if activation == "silu":
@@ -46,15 +59,8 @@ def token_logits(weights: Mapping[str, Tensor], contexts: Tensor, dtype: torch.d
 def layer_outputs(weights: Mapping[str, Tensor], contexts: Tensor, queries: Tensor, dtype: torch.dtype) -> Tensor:
     """Outputs (B, k) of an attention layer; contexts are (B, n, d), or (n, d) when shared."""
     w = {name: tensor.to(dtype) for name, tensor in weights.items()}
-    rows, query = contexts.to(dtype), queries.to(dtype)
+    rows, asked = contexts.to(dtype), queries.to(dtype)
     if rows.ndim == 2:
-        rows = rows.expand(len(query), *rows.shape)
-    out = torch.zeros(len(query), w["W_O"].shape[1], dtype=dtype)
-    for h in range(w["W_Q"].shape[0]):
-        probe = query @ w["W_Q"][h].T
-        scores = ((rows @ w["W_K"][h].T) * probe[:, None, :]).sum(dim=-1)
-        weight = torch.exp(scores - scores.max(dim=1, keepdim=True).values)
-        weight = weight / weight.sum(dim=1, keepdim=True)
-        mixed = (weight[:, :, None] * rows).sum(dim=1)
-        out = out + (mixed @ w["W_V"][h].T) @ w["W_O"][h].T
-    return out
+        rows = rows.expand(len(asked), *rows.shape)
+    values = (w["W_V"][None] @ _mixed(w, asked, rows)[:, :, :, None])[:, :, :, 0]
+    return values.flatten(1) @ w["W_O"].permute(0, 2, 1).flatten(0, 1)

@@ -174,6 +174,10 @@ class Demand:
     """Contexts that differ by more than the order of their tokens, where the data are known."""
     vectors: bool = False
     """Examples are vectors, so that contexts need no tokens to be told apart by."""
+    shared_context: bool = False
+    """All examples have one context."""
+    structure_factors: tuple[float, ...] = ()
+    """Shares of the planned size that are worth a try because the table is far from random."""
 
     def __post_init__(self) -> None:
         least = {

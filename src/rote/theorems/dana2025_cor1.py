@@ -12,21 +12,34 @@ Differs:   we add the rank condition that the proof needs and the paper omits: d
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rote.config import Architecture
+from rote.errors import CapacityError
 from rote.theorems import _dana
-from rote.theorems._base import Bound, Demand, NoPlan, Plan, Setting, Theorem, stored_bytes
+from rote.theorems._base import Bound, Demand, NoPlan, Plan, Setting, condition, stored_bytes
 from rote.theorems._citations import dana2025
+from rote.theorems._tokens import TokenBuilder
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rote.construct.record import Construction, Options, Progress
+    from rote.facts import FactTable
 
 __all__ = ["theorem"]
 
+LARGEST_SOLVE = 12_000
+"""Facts beyond which the T x T solve is refused: it would take more than a gigabyte for each copy of the matrix."""
 
-class _Theorem(Theorem):
+
+class _Theorem(TokenBuilder):
     title = "Attention only, exact association"
     kind = "lower"
     citation = dana2025("Corollary 1")
     statement = "One attention-only layer recalls any H d_h + d facts, at any context length S >= 2, if L >= d."
-    constructive = True
 
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch
@@ -103,6 +116,121 @@ class _Theorem(Theorem):
                 if w <= d
             ]
         return shapes
+
+    def shapes(self, demand: Demand) -> Iterator[Plan]:
+        """The smallest shape, then wider ones: targets farther apart survive coarser number formats."""
+        if demand.n_facts > LARGEST_SOLVE:
+            return
+        first = self.plan(demand)
+        if isinstance(first, Plan) and self._resolved(first.architecture, demand):
+            yield first
+        if demand.d_model is not None:
+            return
+        widest = min(demand.distinct_last or demand.vocab, demand.n_facts)
+        for d in (4, 8, 16, 32, 64):
+            if d <= widest and (not isinstance(first, Plan) or d > first.architecture.d_model):
+                answer = self.plan(replace(demand, d_model=d))
+                if isinstance(answer, Plan):
+                    yield answer
+
+    @staticmethod
+    def _resolved(arch: Architecture, demand: Demand) -> bool:
+        """Whether the number format tells neighbours on a circle apart; the condition grows with the facts."""
+        if arch.d_model > 2 or demand.d_model is not None:
+            return True
+        margin = 1 - math.cos(2 * math.pi / max(2, demand.n_targets or demand.vocab))
+        noise = {"float64": 1e-14, "float32": 3e-6}.get(demand.dtype, 1e-2)
+        return margin > noise * demand.n_facts
+
+    def limit(self, data: FactTable, arch: Architecture, dtype: str) -> Bound:
+        from rote.construct.token_rank import rank_limit
+
+        found = rank_limit(data.contexts, arch.vocab, arch.n_heads, arch.d_model, arch.d_head)
+        # The limit of this table may be below the theorem's for want of distinct contexts; the theorem is then met.
+        facts = found.value if found.value < data.n_facts else min(found.nominal, _dana.feature_rank(arch, arch.vocab))
+        return self.make(
+            self.setting(data, arch, dtype),
+            facts=facts,
+            params=arch.params("full"),
+            conditions=(condition("rank of the features", True, found.reason),),
+            formula=f"{_dana.formula(arch)}; these contexts allow {found.value:,}: {found.reason}"
+            if found.value < data.n_facts
+            else _dana.formula(arch),
+        )
+
+    def admit(self, data: FactTable, arch: Architecture) -> None:
+        self.check_shape(data, arch)
+        if data.n_facts > LARGEST_SOLVE:
+            raise CapacityError(
+                f"the exact solve takes a {data.n_facts:,} x {data.n_facts:,} matrix, and the limit is "
+                f"{LARGEST_SOLVE:,} facts; use --with argmax_fit, which needs no such matrix."
+            )
+
+    def build(
+        self, data: FactTable, arch: Architecture, *, rng: np.random.Generator, options: Options, progress: Progress
+    ) -> Construction:
+        import torch
+
+        from rote.construct.association import associate
+        from rote.construct.record import Construction, finite, stretch
+
+        progress("associate", 0, 1, None)
+        made = associate(
+            data.contexts.copy(),
+            data.targets.copy(),
+            vocab=arch.vocab,
+            n_heads=arch.n_heads,
+            d_model=arch.d_model,
+            d_head=arch.d_head,
+            rng=rng,
+            rank_one_qk=options.rank1_qk,
+        )
+        report, best = made.report, made.report.best
+        names = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "W_U")
+        tensors = {name: torch.from_numpy(getattr(made.weights, name).copy()) for name in names}
+        # Probabilities: stretch the readout, so that the smallest lead is worth a clear verdict. Recall is unchanged.
+        tensors["W_U"] *= stretch(best.margin64, arch.vocab)
+        if options.rank1_qk:
+            tensors |= {name: tensors[name][:, :1].contiguous() for name in ("W_Q", "W_K")}
+        return Construction(
+            "transformer",
+            arch,
+            tensors,
+            {
+                "condition": finite(best.cond),
+                "condition_fold": finite(best.cond_fold),
+                "code": report.code,
+                "draws": len(report.draws),
+                "kept_draw": report.kept,
+                "error_float64": finite(report.error64),
+                "error_float32": finite(report.error32),
+                "max_weight": finite(report.max_weight),
+                "rank_limit": report.limit.value,
+                "notes": list(report.notes),
+            },
+        )
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
+        from rote.facts import random_facts
+
+        found = []
+        for heads, d, d_head, s, n in ((6, 2, 2, 3, 9), (4, 6, 3, 5, 12), (3, 8, 8, 2, 40), (5, 2, 1, 8, 30)):
+            table = random_facts(heads * d_head + d, s, n, rng=rng)
+            found.append((table, Architecture(heads, d, d_head, s, n)))
+        return found
+
+    def near_misses(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture, str]]:
+        from rote.facts import random_facts
+
+        over = random_facts(15, 3, 9, rng=rng)
+        alone = random_facts(9, 1, 9, rng=rng)
+        narrow = random_facts(100, 2, 10, rng=rng)
+        return [
+            (over, Architecture(6, 2, 2, 3, 9), "15"),
+            (alone, Architecture(6, 2, 2, 1, 9), "one token"),
+            # H d_h + d = 144, but the rank is 8 * 10 + 10 = 90: the case that the paper omits.
+            (narrow, Architecture(8, 16, 16, 2, 10), "90"),
+        ]
 
 
 theorem = _Theorem()

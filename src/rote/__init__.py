@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rote._version import __version__
 
 if TYPE_CHECKING:
+    from rote.building import build as build
     from rote.capacity import PlanList as PlanList
     from rote.capacity import bounds as bounds
     from rote.capacity import plan as plan
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from rote.facts import VectorTable as VectorTable
     from rote.facts import load_facts as load_facts
     from rote.facts import read_facts as read_facts
+    from rote.memory import Memory as Memory
+    from rote.memory import load as load
+    from rote.memory import verify as verify
     from rote.theorems import Bound as Bound
     from rote.theorems import Demand as Demand
     from rote.theorems import Plan as Plan
@@ -31,6 +35,7 @@ _HOME = {
     "Bound": "rote.theorems",
     "Demand": "rote.theorems",
     "FactTable": "rote.facts",
+    "Memory": "rote.memory",
     "Plan": "rote.theorems",
     "PlanList": "rote.capacity",
     "RoteError": "rote.errors",
@@ -38,9 +43,12 @@ _HOME = {
     "Theorem": "rote.theorems",
     "VectorTable": "rote.facts",
     "bounds": "rote.capacity",
+    "build": "rote.building",
+    "load": "rote.memory",
     "load_facts": "rote.facts",
     "plan": "rote.capacity",
     "read_facts": "rote.facts",
+    "verify": "rote.memory",
 }
 
 __all__ = [
@@ -48,6 +56,7 @@ __all__ = [
     "Bound",
     "Demand",
     "FactTable",
+    "Memory",
     "Plan",
     "PlanList",
     "RoteError",
@@ -56,9 +65,12 @@ __all__ = [
     "VectorTable",
     "__version__",
     "bounds",
+    "build",
+    "load",
     "load_facts",
     "plan",
     "read_facts",
+    "verify",
 ]
 
 

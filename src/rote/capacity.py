@@ -94,7 +94,7 @@ def _structure_factors(table: FactTable) -> tuple[float, ...]:
     shares = np.bincount(table.targets) / table.n_facts
     beyond_chance = agree / pairs - float((shares**2).sum())
     if beyond_chance > 0.5:
-        return (0.07, 0.12, 0.2, 0.35, 0.6)
+        return (0.04, 0.08, 0.15, 0.3, 0.6)
     return (0.3, 0.5, 0.75) if beyond_chance > 0.2 else ()
 
 

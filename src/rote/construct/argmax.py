@@ -12,12 +12,14 @@ Counting:  d (S + 2N + 4 d_h H) parameters, or d (S + 2N + 2 (d_h + 1) H) with r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rote.construct.codes import discriminant_codes
 from rote.construct.convex import Progress, ReadoutFit, ReadoutProblem
 
 Weights = dict[str, NDArray[np.floating]]
@@ -142,24 +144,35 @@ def random_heads(
     }
 
 
-def deployed_logits(weights: Weights, contexts: NDArray[np.int64], start: int, stop: int, dtype: torch.dtype) -> Tensor:
-    """Logits of rows start..stop with everything in ``dtype``."""
-    features = AttentionFeatures(weights, contexts[start:stop], dtype)
-    out = torch.as_tensor(weights["W_O"]).to(dtype).permute(0, 2, 1).reshape(features.n_features, -1)
-    stream = features.offsets() + features(0, stop - start) @ out
-    return stream @ torch.as_tensor(weights["W_U"]).to(dtype).T
+class _Deployed:
+    """The whole model in one precision; logits of the targets in use, and of all other tokens, whose rows are zero."""
+
+    def __init__(
+        self, weights: Weights, contexts: NDArray[np.int64], used: NDArray[np.int64], dtype: torch.dtype
+    ) -> None:
+        self.features = AttentionFeatures(weights, contexts, dtype)
+        self.out = torch.as_tensor(weights["W_O"]).to(dtype).permute(0, 2, 1).reshape(self.features.n_features, -1)
+        rows = torch.as_tensor(weights["W_U"][used]).to(dtype)
+        self.unembed = torch.cat([rows, torch.zeros_like(rows[:1])])
+        self.offsets = self.features.offsets()
+
+    def logits(self, start: int, stop: int) -> Tensor:
+        return (self.offsets[start:stop] + self.features(start, stop) @ self.out) @ self.unembed.T
 
 
 def recall(
     weights: Weights, contexts: NDArray[np.int64], targets: NDArray[np.int64], dtype: torch.dtype, *, chunk: int = 2048
 ) -> tuple[int, int, float]:
     """Facts lost, facts right by less than twice their row's rounding, and the smallest margin, in ``dtype``."""
+    used, classes = np.unique(targets, return_inverse=True)
+    model = _Deployed(weights, contexts, used, dtype)
+    exact = _Deployed(weights, contexts, used, torch.float64)
     lost, fragile, margin = 0, 0, float("inf")
     for start in range(0, len(targets), chunk):
         stop = min(start + chunk, len(targets))
-        target = torch.as_tensor(targets[start:stop])[:, None]
-        logits = deployed_logits(weights, contexts, start, stop, dtype)
-        noise = (deployed_logits(weights, contexts, start, stop, torch.float64) - logits).abs().amax(1)
+        target = torch.as_tensor(classes[start:stop])[:, None]
+        logits = model.logits(start, stop)
+        noise = (exact.logits(start, stop) - logits).abs().amax(1)
         right = logits.gather(1, target)[:, 0]
         wrong = logits.argmax(1) != target[:, 0]
         lead = right - logits.scatter_(1, target, -torch.inf).amax(1)
@@ -184,6 +197,7 @@ def fit_attention(
     scale: tuple[float, float] | None = None,
     cutoff: float = 1e-11,
     max_iterations: int = 400,
+    codes: Literal["random", "discriminant"] = "discriminant",
     progress: Progress | None = None,
 ) -> FitResult:
     """Fit one attention layer to the facts; ``errors`` of the result says whether it holds them all.
@@ -206,6 +220,9 @@ def fit_attention(
     # A lone target is fitted against its own opposite, so that it beats the zero rows of the other tokens.
     frame = target_frame(max(len(used), 2), d_model, rng)
     problem = ReadoutProblem(features, classes.astype(np.int64), frame, features.offsets().numpy(), cutoff=cutoff)
+    if codes == "discriminant" and len(used) > 2:
+        chosen = discriminant_codes(problem.white, classes.astype(np.int64), len(used), d_model, rng)
+        problem.unembed = torch.as_tensor(stored(chosen - chosen.mean(0)), dtype=torch.float32)
 
     def deploy(weight: NDArray[np.float64], unembed: NDArray[np.float32]) -> Weights:
         rows = unembed.astype(np.float64)

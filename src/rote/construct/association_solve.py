@@ -174,7 +174,11 @@ class _System:
         rows, cols = phi.shape
         self._square = rows == cols
         if self._square:
-            self._lu, self._pivots = torch.linalg.lu_factor(phi)
+            self._lu, self._pivots, singular = torch.linalg.lu_factor_ex(phi)
+            if int(singular):
+                # An exactly singular draw: nothing is smaller than a singular value of zero.
+                self.top, self.bottom, self.left = float(phi.norm()), torch.zeros(1), phi[:, :0]
+                return
         else:
             self._factor, self._tau = torch.geqrf(phi.T)
             self._R = self._factor[:rows].triu()

@@ -198,8 +198,8 @@ def distinct_examples(contexts: Array, queries: Array, y: Array) -> IntArray:
     clash = np.flatnonzero((y != y[first]).any(axis=1))
     if clash.size:
         raise AssumptionError(
-            f"equal examples need equal targets; examples {first[clash[0]] + 1} and {clash[0] + 1} are equal and differ "
-            f"in their targets ({clash.size} clashes in all). Drop one of each."
+            f"equal examples need equal targets; examples {first[clash[0]] + 1} and {clash[0] + 1} are equal and "
+            f"differ in their targets ({clash.size} clashes in all). Drop one of each."
         )
     return np.unique(first)
 

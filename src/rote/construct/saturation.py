@@ -265,7 +265,7 @@ class _ContextRows:
         if len(bad):
             raise AssumptionError(
                 f"Assumption 2 needs every context to have rank n = {n}; context {int(bad[0]) + 1} has not "
-                f"({len(bad)} in all): repeated or dependent rows. --with mahdavi_random_features accepts such contexts."
+                f"({len(bad)} in all): dependent rows. --with mahdavi_random_features accepts such contexts."
             )
         self._q, self._upper = q, upper
 

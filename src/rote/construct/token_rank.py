@@ -107,7 +107,7 @@ def check_contexts(contexts: npt.ArrayLike, vocab: int) -> IntArray:
         inverse = inverse.reshape(-1)
         again = int(np.flatnonzero(first[inverse] != np.arange(len(ctx)))[0])
         raise AssumptionError(
-            f"Corollary 1 needs distinct contexts (Assumption 1); facts {first[inverse[again]] + 1} and {again + 1} share "
+            f"distinct contexts are needed (Assumption 1); facts {first[inverse[again]] + 1} and {again + 1} share "
             f"{ctx[again].tolist()} ({len(ctx) - len(distinct)} repeats in all). Drop the duplicates."
         )
     return ctx

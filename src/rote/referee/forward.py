@@ -25,8 +25,9 @@ _NUMBERS_AT_ONCE = 16_000_000
 
 def rows_at_once(weights: Mapping[str, Tensor], context: int) -> int:
     """How many examples fit into one pass of bounded memory."""
-    keys = weights["W_K"].shape[0] * (weights["W_K"].shape[1] * context + weights["W_K"].shape[2])
-    return max(1, min(4096, _NUMBERS_AT_ONCE // max(1, int(keys))))
+    heads, rank, width = weights["W_K"].shape
+    outputs = weights["W_U"].shape[0] if "W_U" in weights else 1
+    return max(1, min(4096, _NUMBERS_AT_ONCE // int(heads * (rank * context + width) + 4 * outputs)))
 
 
 def _mixed(w: Mapping[str, Tensor], queries: Tensor, rows: Tensor) -> Tensor:

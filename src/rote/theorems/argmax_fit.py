@@ -1,10 +1,11 @@
 """The argmax fit (rote): several times more facts per parameter than exact association.
 
 Statement: draw W_E, W_pos, W_Q, W_K, W_V at random, leave the skip connection as it is, and choose W_O to minimise the
-           cross-entropy of the facts, a convex problem. For random tables the minimum recalls every fact as long as
-           T is below about rho times the rank P = H min(d_h, N + S - 2) of the features, with
-           rho = max(2k/(2k - 1), 1.4 k/log2 C), k = min(d, C - 1): about 1.4 bits for each weight of W_O. Exact
-           association needs T <= H d_h + d for arbitrary target *vectors*; recall only asks for the right argmax.
+           cross-entropy of the facts, a convex problem. The rows of W_U are chosen before: Fisher's discriminant
+           directions of the features. For random tables the minimum recalls every fact as long as T log2 C is below
+           about 1.4 k (P + 0.7 C), with P = H min(d_h, N + S - 2) features and k = min(d, C - 1, P/3): 1.4 bits for
+           each weight of W_O, half as much for each weight of W_U. Exact association needs T <= H d_h + d for
+           arbitrary target vectors; recall only asks for the right argmax.
 Notation:  H = n_heads, d = d_model, d_h = d_head, S = context, N = vocab, C = distinct targets, T = n_facts.
 Source:    this project, measured; the features are those of arXiv 2411.10115 v2.
 Differs:   ours.
@@ -38,19 +39,26 @@ NARROW = 8
 """Narrower streams need weights too large for float32 in large tables."""
 SMALL_TABLE = 300
 STRUCTURED_WIDTH = 16
+COARSE_ROOM = 2
+"""Room for the rounding of 16-bit formats: a plan is made for so many times the facts."""
+
+
+def _capacity(arch: Architecture, n_targets: int, dtype: str) -> int:
+    room = COARSE_ROOM if dtype in ("bfloat16", "float16") else 1
+    return attention_capacity(arch.vocab, n_targets, arch.context, arch.d_model, arch.d_head, arch.n_heads) // room
 
 
 class _Theorem(TokenBuilder):
     title = "Attention only, convex fit of the argmax"
     kind = "empirical"
     citation = dana2025("features of Theorem 1; fit by rote")
-    statement = "A convex fit of W_O on random heads recalls about 1.4 d/log2 C facts per feature, for random tables."
+    statement = "A convex fit of W_O on random heads holds about 1.4 bits a weight of it, for random tables."
     promises = "recall of random tables, measured; verified fact by fact when built"
     exact = False
 
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch
-        facts = attention_capacity(arch.vocab, arch.vocab, arch.context, arch.d_model, arch.d_head, arch.n_heads)
+        facts = _capacity(arch, arch.vocab, setting.dtype)
         return self.make(
             setting,
             facts=facts or None,
@@ -61,7 +69,7 @@ class _Theorem(TokenBuilder):
                 condition("context of two or more", arch.context >= 2, f"context = {arch.context}"),
                 condition("room for targets", arch.d_model > 1, "on a line only two targets can win"),
             ),
-            formula=f"about 0.88 * 1.4 d P/log2 C, P = {arch.n_heads} min({arch.d_head}, N + S - 2): {facts:,}",
+            formula=f"about 1.1 k (P + 0.7 C)/log2 C, P = {arch.n_heads} min({arch.d_head}, N + S - 2): {facts:,}",
         )
 
     def plan(self, demand: Demand) -> Plan | NoPlan:
@@ -72,12 +80,13 @@ class _Theorem(TokenBuilder):
         targets = demand.n_targets or demand.vocab
         best: Architecture | None = None
         small: Architecture | None = None
+        coarse = demand.dtype in ("bfloat16", "float16")
         for d in [demand.d_model] if demand.d_model else WIDTHS:
             for d_head in [demand.d_head] if demand.d_head else sorted({d, max(1, d // 2), max(1, d // 4)}):
                 arch = self._fewest_heads(demand, targets, d, d_head)
                 if arch is None:
                     continue
-                narrow = demand.d_model is None and d < NARROW and demand.n_facts > SMALL_TABLE
+                narrow = demand.d_model is None and d < NARROW and (demand.n_facts > SMALL_TABLE or coarse)
                 if arch.n_heads * d_head > MOST_FEATURES or narrow:
                     if small is None or arch.n_heads * d_head < small.n_heads * small.d_head:
                         small = arch
@@ -94,9 +103,8 @@ class _Theorem(TokenBuilder):
             return None
 
         def holds(heads: int) -> bool:
-            known = attention_capacity(demand.vocab, targets, demand.context, d, d_head, heads)
-            asked = attention_capacity(demand.vocab, demand.vocab, demand.context, d, d_head, heads)
-            return (min(known, asked) if demand.n_targets is None else known) >= demand.n_facts
+            arch = Architecture(heads, d, d_head, demand.context, demand.vocab)
+            return _capacity(arch, targets, demand.dtype) >= demand.n_facts
 
         high = 1
         while not holds(high):
@@ -120,7 +128,7 @@ class _Theorem(TokenBuilder):
             architecture=arch,
             params=arch.params(),
             bytes=stored_bytes(arch.params(), demand.dtype),
-            facts=attention_capacity(arch.vocab, targets, arch.context, arch.d_model, arch.d_head, arch.n_heads),
+            facts=_capacity(arch, targets, demand.dtype),
             note="for random tables, on the safe side; structured ones may need less",
             dtype=demand.dtype,
         )
@@ -159,7 +167,7 @@ class _Theorem(TokenBuilder):
                 yield self._as_plan(base.replace(n_heads=heads), demand)
 
     def limit(self, data: FactTable, arch: Architecture, dtype: str) -> Bound:
-        facts = attention_capacity(arch.vocab, data.n_targets, arch.context, arch.d_model, arch.d_head, arch.n_heads)
+        facts = _capacity(arch, data.n_targets, dtype)
         return self.make(
             self.setting(data, arch, dtype),
             facts=facts,

@@ -116,7 +116,7 @@ class _Theorem(VectorBuilder):
         from rote.construct.random_features import distinct_examples
 
         self.check_shape(data, arch)
-        distinct_examples(data.contexts, data.queries, data.targets.reshape(data.n_examples, -1))
+        distinct_examples(data.contexts, data.queries, data.targets.reshape(data.n_examples, -1).astype(float))
 
     def build(
         self, data: VectorTable, arch: Architecture, *, rng: np.random.Generator, options: Options, progress: Progress

@@ -89,12 +89,15 @@ def _structure_factors(table: FactTable) -> tuple[float, ...]:
         same = key[order][1:] == key[order][:-1]
         pairs += int(same.sum())
         agree += int((same & (table.targets[order][1:] == table.targets[order][:-1])).sum())
+    if table.n_targets > 0.5 * table.n_facts and table.n_facts <= 3000:
+        # Nearly every fact has a target of its own: its code can be put where the features already are.
+        return (0.05, 0.15, 0.4)
     if pairs < 30:
         return ()
     shares = np.bincount(table.targets) / table.n_facts
     beyond_chance = agree / pairs - float((shares**2).sum())
     if beyond_chance > 0.5:
-        return (0.04, 0.08, 0.15, 0.3, 0.6)
+        return (0.025, 0.05, 0.1, 0.2, 0.4)
     return (0.3, 0.5, 0.75) if beyond_chance > 0.2 else ()
 
 

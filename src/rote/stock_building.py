@@ -42,6 +42,7 @@ def build_stock(
         import transformers
 
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     except ImportError:
         raise MissingExtra("transformers", "hf", "a stock Llama checkpoint") from None
     import torch

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rote.construct.codes import discriminant_codes
+from rote.construct.codes import discriminant_codes, hinted_embeddings, unit_rows
 from rote.construct.convex import Progress, ReadoutFit, ReadoutProblem
 
 Weights = dict[str, NDArray[np.floating]]
@@ -198,6 +198,7 @@ def fit_attention(
     cutoff: float = 1e-11,
     max_iterations: int = 400,
     codes: Literal["random", "discriminant"] = "discriminant",
+    hints: bool = True,
     progress: Progress | None = None,
 ) -> FitResult:
     """Fit one attention layer to the facts; ``errors`` of the result says whether it holds them all.
@@ -207,6 +208,11 @@ def fit_attention(
     """
     random = random_heads(vocab, contexts.shape[1], n_heads, d_model, d_head, rng, rank1=rank1, scale=scale)
     used, classes = np.unique(targets, return_inverse=True)
+    if hints:
+        # What a single token tells about the answer goes into its embedding; only the rest is left to W_O.
+        sketch = unit_rows(rng.standard_normal((len(used), d_model)))
+        rows = hinted_embeddings(contexts, classes.astype(np.int64), sketch, vocab, rng, noise=0.5)
+        random["W_E"] = rows * (float(np.linalg.norm(random["W_E"])) / np.sqrt(vocab))
     coarse = dtype not in (torch.float64, torch.float32)
     working = torch.float32 if coarse else dtype
 

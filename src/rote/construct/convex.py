@@ -163,6 +163,11 @@ def _two_loop(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> T
     return direction.neg_()
 
 
+def _hopeless(history: list[int], n_rows: int) -> bool:
+    """Many rows wrong, and forty iterations have not put a third of them right."""
+    return len(history) > 80 and history[-1] > 0.01 * n_rows and history[-1] > 0.67 * history[-41]
+
+
 class ReadoutProblem:
     """One fit: whitened features, targets, offset and unembedding. ``solve`` may be called again to go on."""
 
@@ -284,6 +289,8 @@ class ReadoutProblem:
             losses.append(loss)
             if progress is not None:
                 progress(self.iterations, wrong, n_rows)
+            if not joint and _hopeless(self.history, n_rows):
+                break
             if (
                 wrong
                 and len(losses) > patience

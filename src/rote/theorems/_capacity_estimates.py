@@ -19,7 +19,7 @@ def attention_capacity(n_tokens: int, n_targets: int, context: int, d_model: int
     """Random facts that the argmax fit holds in float32, with room to spare.
 
     A weight of W_O was measured to hold 1.4 bits, and one of the target codes, which are chosen from the features,
-    about half as much: T log2 C = 1.4 k (P + 0.7 C) for P features and C targets in k = min(d, C - 1, P/3)
+    about half as much: T log2 C = 1.4 k (P + min(0.7 C, P)) for P features and C targets in k = min(d, C - 1, P/3)
     dimensions. A fifth of that and 1.5 standard deviations are kept back, and no feature is trusted with more than 20
     facts. Up to 90 % of the rank the facts can be interpolated whatever they are. With four tokens or fewer part of the
     rank drowns in float32 rounding, so 40 % of it is not counted. On a line (d = 1) nothing is promised; in the plane

@@ -1,8 +1,11 @@
-"""Draw docs/images/bounds.svg and .png: facts against parameters, for one family of shapes.
+"""Draw the pictures in docs/images, each as .svg and .png.
 
     python docs/make_figures.py
 
-`data` asks rote, `draw` only draws. Needs matplotlib, which the development set-up brings.
+bounds            facts against parameters, for one family of shapes (`data`, `draw`)
+who_serves_whom   which head serves which examples in a layer built by saturation (`attention_data`, `draw_attention`)
+
+The first of each pair asks rote, the second only draws. Needs matplotlib, which the development set-up brings.
 """
 
 from __future__ import annotations
@@ -11,7 +14,11 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from rote import Architecture, Demand, Setting, bounds, plan
+import numpy as np
+import numpy.typing as npt
+
+from rote import Architecture, Demand, Setting, bounds, build, plan
+from rote.facts import random_vectors
 
 IMAGES = Path(__file__).resolve().parent / "images"
 
@@ -157,6 +164,136 @@ def draw(curves: list[Curve], folder: Path) -> list[Path]:
     return made
 
 
+@dataclass(frozen=True)
+class Attention:
+    """A layer built by saturation: what its heads look at, and which examples each of them serves."""
+
+    weights: npt.NDArray[np.float64]
+    """(examples, heads, rows of the context), each row sums to one."""
+    served: tuple[tuple[int, ...], ...]
+    base: int
+
+    @property
+    def spilled(self) -> npt.NDArray[np.float64]:
+        """(examples, heads): the attention that is not on the row looked at most."""
+        ordered = np.sort(self.weights, axis=2)
+        return np.asarray(ordered[:, :, :-1].sum(axis=2), dtype=np.float64)
+
+
+LAYER = Architecture(n_heads=6, d_model=8, d_head=4, context=4, vocab=2)
+
+
+def attention_data() -> Attention:
+    """One build by `mahdavi2024_thm1` at its bound, 6 (4 - 1) + 1 = 19 examples with contexts of their own."""
+    count = LAYER.n_heads * (LAYER.d_head - 1) + 1
+    table = random_vectors(
+        count, LAYER.context, LAYER.d_model, rng=np.random.default_rng(0), sharing="own", distribution="gaussian"
+    )
+    memory = build(
+        table,
+        with_="mahdavi2024_thm1",
+        n_heads=LAYER.n_heads,
+        d_model=LAYER.d_model,
+        d_head=LAYER.d_head,
+        dtype="float64",
+        rng=0,
+    )
+    tensors = {name: value.double().numpy() for name, value in memory.model.state_dict().items()}
+    scores = np.einsum(
+        "hkd,tnd,hke,te->thn", tensors["W_K"], table.contexts, tensors["W_Q"], table.queries, optimize=True
+    )
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    report = memory.certificate["report"]
+    return Attention(
+        weights / weights.sum(axis=2, keepdims=True),
+        tuple(tuple(group) for group in report["served_by_head"]),
+        report["base_example"],
+    )
+
+
+def draw_attention(layer: Attention, folder: Path) -> list[Path]:
+    """Write who_serves_whom.svg and .png into `folder`."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import colors, patches
+    from matplotlib import pyplot as plt
+
+    order = [layer.base, *(example for group in layer.served for example in group)]
+    place = {example: x for x, example in enumerate(order)}
+    shown = [layer.base, *layer.served[0]]
+    heads = layer.weights.shape[1]
+    names = [str(head + 1) for head in range(heads)]
+    mark = "#d9480f"
+    with mpl.rc_context(
+        {"font.family": "DejaVu Sans", "font.size": 9.5, "svg.hashsalt": "rote", "svg.fonttype": "path"}
+    ):
+        figure = plt.figure(figsize=(12.2, 3.9))
+        left = figure.add_axes((0.045, 0.2, 0.45, 0.62))
+        floor = 1e-12
+        image = left.imshow(
+            np.maximum(layer.spilled[order].T, floor),
+            norm=colors.LogNorm(floor, 1e-2),
+            cmap="viridis",
+            aspect="auto",
+            interpolation="nearest",
+        )
+        for head, group in enumerate(layer.served):
+            for example in group:
+                left.add_patch(
+                    patches.Rectangle((place[example] - 0.46, head - 0.46), 0.92, 0.92, fill=False, ec=mark, lw=2)
+                )
+        left.set_xticks(range(len(order)), [str(example + 1) for example in order])
+        left.set_yticks(range(heads), names)
+        left.set_xlabel("example, ordered by the head that serves it")
+        left.set_ylabel("head")
+        left.set_title("how far the attention is from one-hot", fontsize=9.5, pad=4)
+        figure.text(0.045, 0.915, "a   Who serves whom", fontsize=10.5)
+        bar = figure.colorbar(image, cax=figure.add_axes((0.505, 0.2, 0.011, 0.62)), extend="min")
+        bar.set_label("1 − largest attention weight")
+        right_start, gap = 0.605, 0.0105
+        width = (0.93 - right_start - gap * (len(shown) - 1)) / len(shown)
+        for i, example in enumerate(shown):
+            axes = figure.add_axes((right_start + i * (width + gap), 0.2, width, 0.62))
+            picture = axes.imshow(
+                layer.weights[example], vmin=0, vmax=1, cmap="Greys", aspect="auto", interpolation="nearest"
+            )
+            for head, group in enumerate(layer.served):
+                if example in group:
+                    axes.add_patch(
+                        patches.Rectangle(
+                            (-0.46, head - 0.46), layer.weights.shape[2] - 0.08, 0.92, fill=False, ec=mark, lw=2
+                        )
+                    )
+            axes.set_xticks(range(layer.weights.shape[2]), [str(row + 1) for row in range(layer.weights.shape[2])])
+            axes.set_yticks(range(heads), names if i == 0 else [""] * heads)
+            axes.set_title(f"example {example + 1}", fontsize=9.5, pad=4)
+            if i == 0:
+                axes.set_ylabel("head")
+        figure.text(
+            right_start,
+            0.915,
+            "b   What each head looks at",
+            fontsize=10.5,
+        )
+        figure.text((right_start + 0.93) / 2, 0.098, "row of the context", ha="center")
+        bar = figure.colorbar(picture, cax=figure.add_axes((0.94, 0.2, 0.011, 0.62)))
+        bar.set_label("attention weight")
+        figure.legend(
+            handles=[patches.Patch(fc="none", ec=mark, lw=2, label="this head serves this example")],
+            loc="lower left",
+            bbox_to_anchor=(0.04, -0.005),
+            frameon=False,
+            fontsize=9.5,
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        made = [folder / "who_serves_whom.svg", folder / "who_serves_whom.png"]
+        figure.savefig(made[0], facecolor="white", metadata={"Date": None})
+        figure.savefig(made[1], facecolor="white", dpi=160, metadata={"Software": None})
+        plt.close(figure)
+    return made
+
+
 if __name__ == "__main__":
-    for path in draw(data(), IMAGES):
+    for path in draw(data(), IMAGES) + draw_attention(attention_data(), IMAGES):
         print(f"wrote {path.name}")

@@ -70,7 +70,7 @@ def build_stock(
             n_kv_heads=shape.n_kv_heads,
             rng=generator,
             dtype=dtype,
-            joint=request.refine,
+            joint=True,
             progress=report,
         )
         words = f"{shape.n_heads} heads of {shape.d_head}, d_model {shape.d_model}"
@@ -100,12 +100,13 @@ def _shapes(facts: FactTable, request: Request, dtype: Any) -> Iterator[LlamaSha
         yield LlamaShape(request.d_model, request.n_heads, request.d_head or request.d_model)
         return
     planned = plan_llama(facts.contexts, facts.targets, facts.vocab, dtype)
-    width = request.d_model or planned.d_model
-    d_head = request.d_head or (planned.d_head if request.d_model is None else width + width % 2)
-    for factor in (1.0, 1.4, 2.0, 3.0):
-        heads = request.n_heads or -(-round(planned.n_features * factor) // d_head)
+    # Wider streams tell more targets apart; more features hold more facts.
+    for wider, more in ((1, 1.0), (1, 1.6), (2, 1.6), (2, 3.0), (4, 3.0), (8, 6.0)):
+        width = request.d_model or planned.d_model * wider
+        d_head = request.d_head or (planned.d_head if width == planned.d_model else width + width % 2)
+        heads = request.n_heads or -(-round(planned.n_features * more) // d_head)
         yield LlamaShape(width, heads, d_head)
-        if request.n_heads is not None:
+        if request.n_heads is not None and request.d_model is not None:
             return
 
 

@@ -251,7 +251,7 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
         figure.text(0.045, 0.915, "a   Who serves whom", fontsize=10.5)
         bar = figure.colorbar(image, cax=figure.add_axes((0.505, 0.2, 0.011, 0.62)), extend="min")
         bar.set_label("1 − largest attention weight")
-        right_start, gap = 0.605, 0.0105
+        right_start, gap = 0.622, 0.0105
         width = (0.93 - right_start - gap * (len(shown) - 1)) / len(shown)
         for i, example in enumerate(shown):
             axes = figure.add_axes((right_start + i * (width + gap), 0.2, width, 0.62))

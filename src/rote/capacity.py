@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rote import theorems
 from rote.config import Dtype
-from rote.errors import UsageError
+from rote.errors import ShapeError, UsageError
 from rote.theorems import Bound, Demand, NoPlan, Plan, Setting
 
 if TYPE_CHECKING:
@@ -117,7 +117,11 @@ def plan(demand: Demand, only: Sequence[str] | None = None) -> PlanList:
     plans: list[Plan] = []
     refused: list[NoPlan] = []
     for theorem in chosen:
-        answer = theorem.plan(demand)
+        answer: Plan | NoPlan | None
+        try:
+            answer = theorem.plan(demand)
+        except ShapeError as error:
+            answer = NoPlan(theorem.key, str(error).rstrip("."))
         if isinstance(answer, Plan) and demand.max_params is not None and answer.params > demand.max_params:
             answer = NoPlan(
                 answer.construction, f"needs {answer.params:,} parameters, more than the {demand.max_params:,} allowed"

@@ -17,6 +17,7 @@ from rote.errors import ShapeError, UnknownName
 __all__ = [
     "CONVENTIONS",
     "DTYPES",
+    "LARGEST",
     "Architecture",
     "Convention",
     "Dtype",
@@ -30,6 +31,9 @@ __all__ = [
 Dtype = Literal["float64", "float32", "bfloat16", "float16", "exact"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 _BITS: dict[str, int | None] = {"float64": 64, "float32": 32, "bfloat16": 16, "float16": 16, "exact": None}
+
+LARGEST = 10**12
+"""Sizes beyond this are typing errors."""
 
 Convention = Literal["full", "rank1_qk", "merged_ov"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
@@ -103,8 +107,8 @@ class Architecture:
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ShapeError(f"{name} must be a whole number, got {value!r}.")
-            if value < minimum:
-                raise ShapeError(f"{name} must be at least {minimum}, got {value}.")
+            if not minimum <= value <= LARGEST:
+                raise ShapeError(f"{name} must be from {minimum} to {LARGEST:,}, got {value:,}.")
 
     def replace(self, **changes: int) -> Architecture:
         """A copy with some fields changed; an unknown field is refused with the nearest name."""

@@ -122,7 +122,7 @@ def test_plan_says_no_with_exit_code_1(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("args", "needle"),
     [
-        (("bound", "--heads", "0", *SHAPE[2:]), "n_heads must be at least 1"),
+        (("bound", "--heads", "0", *SHAPE[2:]), "n_heads must be from 1"),
         (("bound", *SHAPE, "--dtype", "flaot32"), "float32"),
         (("bound", *SHAPE, "--theorem", "dana2025_cor9"), "did you mean"),
         (("bound", *SHAPE, "--kruskal", "65"), "at most 64"),

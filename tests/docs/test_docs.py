@@ -127,6 +127,17 @@ def test_the_figure_is_drawn_from_growing_curves() -> None:
     assert (DOCS / "images" / "bounds.png").exists()
 
 
+def test_the_attention_figure_shows_what_the_proof_says() -> None:
+    layer = _load(DOCS / "make_figures.py").attention_data()
+    n_examples, n_heads, _ = layer.weights.shape
+    assert sorted([layer.base, *(example for group in layer.served for example in group)]) == list(range(n_examples))
+    for head in range(n_heads):
+        for example in range(n_examples):
+            assert (layer.spilled[example, head] > 1e-6) == (example in layer.served[head])
+    assert (DOCS / "images" / "who_serves_whom.svg").exists()
+    assert (DOCS / "images" / "who_serves_whom.png").exists()
+
+
 def test_the_citation_has_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {rote.__version__}\n" in text

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rote.config import Architecture, Dtype, bits_of
+from rote.config import LARGEST, Architecture, Dtype, bits_of
 from rote.errors import ShapeError, UsageError
 
 __all__ = [
@@ -195,7 +195,13 @@ class Demand:
             value = getattr(self, name)
             if value is not None and value < minimum:
                 raise UsageError(f"{name} must be at least {minimum}, got {value}.")
-        if not self.vectors and self.n_facts > self.vocab**self.context:
+        for name in least:
+            value = getattr(self, name)
+            if value is not None and value > LARGEST:
+                raise UsageError(f"{name} must be at most {LARGEST:,}, got {value:,}.")
+        # In logarithms first: the number of contexts may have millions of digits.
+        few = self.context * math.log2(self.vocab) < 64
+        if not self.vectors and few and self.n_facts > self.vocab**self.context:
             raise UsageError(
                 f"a vocabulary of {self.vocab} has only {self.vocab**self.context:,} distinct contexts of length "
                 f"{self.context}, so {self.n_facts:,} facts cannot be told apart; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from rote.config import Architecture, bits_of
@@ -12,6 +11,16 @@ from rote.theorems._kajitsuka import TransformerNet, largest
 __all__ = ["BitExtraction"]
 
 SEARCH_LIMIT = 10**12
+
+
+def _bags(vocab: int, context: int, enough: int) -> int:
+    """Multisets of so many tokens, (N + S - 1 choose S); counting stops once there are enough."""
+    found, large = 1, max(context, vocab - 1)
+    for i in range(1, min(context, vocab - 1) + 1):
+        found = found * (large + i) // i
+        if found >= enough:
+            break
+    return found
 
 
 class BitExtraction(Theorem):
@@ -92,7 +101,7 @@ class BitExtraction(Theorem):
         )
 
     def plan(self, demand: Demand) -> Plan | NoPlan:
-        bags = math.comb(demand.vocab + demand.context - 1, demand.context)
+        bags = _bags(demand.vocab, demand.context, demand.n_facts)
         bags = min(bags, demand.distinct_bags or bags)
         if demand.n_facts > bags:
             return NoPlan(

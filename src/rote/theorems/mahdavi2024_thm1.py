@@ -77,7 +77,7 @@ class _Theorem(VectorBuilder):
         if n == 1 and demand.n_facts > 1:
             return NoPlan(self.key, "a context of one vector holds one fact whatever the heads; it needs context >= 2")
         best: Architecture | None = None
-        for r in range(min(2, n), n + 1):
+        for r in {*range(min(2, n), min(n, 4096) + 1), n}:
             heads = max(1, -(-(demand.n_facts - 1) // max(1, r - 1)))
             if demand.n_heads is not None:
                 if heads > demand.n_heads:

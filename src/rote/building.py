@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from rote import theorems
 from rote.capacity import data_demand
 from rote.certificate import check_all, issue, json_bytes
-from rote.config import Architecture, check_dtype
+from rote.config import LARGEST, Architecture, check_dtype
 from rote.construct.record import Construction, Options, Progress, quiet
-from rote.errors import AssumptionError, CapacityError, RoteError, UnknownName, UsageError
+from rote.errors import AssumptionError, CapacityError, RoteError, ShapeError, UnknownName, UsageError
 from rote.facts import FactTable, Tokens, VectorTable
 from rote.memory import Memory, verify
 from rote.model import checkpoint, tokenizer
@@ -35,7 +35,7 @@ __all__ = ["ARCHS", "Arch", "Request", "as_generator", "build", "build_at", "bui
 
 Arch = Literal["rote", "llama"]
 ARCHS: tuple[Arch, ...] = ("rote", "llama")
-_MOST_ATTEMPTS = 10
+_MOST_ATTEMPTS = 40
 
 
 def builders(takes: str | None = None) -> dict[str, AnyBuilder]:
@@ -84,6 +84,15 @@ def build(
     What is not given of the shape is planned. `rng` is a seed or a generator. `tokens` says how texts are cut when the
     model is asked; it is recorded with the model.
     """
+    if not isinstance(facts, (FactTable, VectorTable)):
+        raise UsageError(f"rote.build needs a FactTable or a VectorTable, got a {type(facts).__name__}.")
+    for name, value in (("n_heads", n_heads), ("d_model", d_model), ("d_head", d_head), ("d_mlp", d_mlp)):
+        if value is not None and not 1 <= value <= LARGEST:
+            raise ShapeError(f"{name} must be from 1 to {LARGEST:,}, got {value:,}.")
+    if d_mlp is not None and (with_ not in ("auto", "mlp_fit") or arch != "rote"):
+        raise UsageError("only mlp_fit stores facts in an MLP; leave out d_mlp, or build with mlp_fit and arch rote.")
+    if rank1_qk and (arch != "rote" or with_ not in ("auto", "dana2025_cor1", "argmax_fit")):
+        raise UsageError("rank-1 QK is for dana2025_cor1 and argmax_fit with arch rote.")
     request = Request(with_, n_heads, d_model, d_head, d_mlp, dtype, rank1_qk, tokens, refine, partial)
     if check_dtype(dtype) == "exact":
         raise UsageError("these constructions live in floating point; choose float64, float32, bfloat16 or float16.")
@@ -99,9 +108,13 @@ def build(
 def _build_own(
     facts: FactTable | VectorTable, request: Request, rng: np.random.Generator | int, progress: Progress
 ) -> Memory:
-    generator, seed = as_generator(rng)
+    _, seed = as_generator(rng)
     takes = "vectors" if isinstance(facts, VectorTable) else "facts"
     chosen = _chosen(request.with_, takes)
+    if request.d_mlp is not None:
+        chosen = [builder for builder in chosen if builder.key == "mlp_fit"]
+    if request.rank1_qk:
+        chosen = [builder for builder in chosen if builder.key != "mlp_fit"]
     refused: list[str] = []
     best: Memory | None = None
     attempts = 0
@@ -109,6 +122,8 @@ def _build_own(
         if attempts >= _MOST_ATTEMPTS:
             break
         try:
+            # Every attempt starts from the seed, so that naming the construction and the shape gives the same weights.
+            generator, _ = as_generator(rng)
             memory = _attempt(builder, facts, shape, request, generator, seed, refused, progress)
         except RoteError as error:
             if len(chosen) == 1:
@@ -231,7 +246,8 @@ def _shapes(
             heapq.heappush(queue, (first.params, i, first, shapes))
     while queue:
         _, i, plan, shapes = heapq.heappop(queue)
-        yield chosen[i], plan.architecture
+        shape = plan.architecture
+        yield chosen[i], shape if request.d_mlp is None else shape.replace(d_mlp=request.d_mlp)
         following = next(shapes, None)
         if following is not None:
             heapq.heappush(queue, (following.params, i, following, shapes))
@@ -250,7 +266,7 @@ def _refuse_overload(builder: AnyBuilder, facts: FactTable | VectorTable, arch: 
         )
     if not builder.exact or bound.facts is None or asked <= bound.facts:
         return
-    enough = builder.plan(demand_of(facts, Request(d_model=request.d_model, dtype=request.dtype)))
+    enough = builder.plan(demand_of(facts, Request(dtype=request.dtype)))
     hint = (
         f"the smallest shape that would do is {_words(enough.architecture)}"
         if isinstance(enough, Plan)
@@ -313,9 +329,10 @@ def _judge(
         tokens=request.tokens,
     )
     certificate["report"] = made.report
+    certificate["conditioning"] = made.report.get("condition", made.report.get("condition_Z"))
     if request.with_ == "auto":
         certificate["chosen"] = "; ".join(
-            [f"{builder.key} with {_words(made.arch)}: the fewest parameters that recall everything", *refused]
+            [f"{builder.key} with {_words(made.arch)}: the smallest shape tried that recalls everything", *refused]
         )
     files = {"model.safetensors": blob, "config.json": json_bytes(config)}
     vocabulary: tuple[str, ...] = ()

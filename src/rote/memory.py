@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,10 @@ class Memory:
         def fill(part: Path) -> None:
             for name, content in self.files.items():
                 (part / name).write_bytes(content)
+            hashes = {
+                name: sha256(content).hexdigest() for name, content in self.files.items() if name != "model.safetensors"
+            }
+            self.certificate["files_sha256"] = hashes
             checkpoint.write_json(part / "certificate.json", self.certificate)
 
         checkpoint.write_directory(path, fill, force=force)
@@ -66,12 +71,12 @@ class Memory:
         """Token ids of a context, padded on the left where the model knows padding."""
         if not self.vocabulary:
             raise UsageError("this model takes vectors, so it cannot be asked in words; use rote.verify.")
-        parts = tokenizer.encode_text(words, self.vocabulary, self.tokens)
+        length = int(self.certificate["shape"]["context"])
+        parts = tokenizer.encode_text(words, self.vocabulary, self.tokens, length)
         places = {token: i for i, token in enumerate(self.vocabulary)}
         for part in parts:
             if part not in places:
                 raise UnknownName("token", part, [t for t in self.vocabulary if t != PAD])
-        length = int(self.certificate["shape"]["context"])
         ids = [places[part] for part in parts]
         if len(ids) < length and PAD in places and ids:
             ids = [places[PAD]] * (length - len(ids)) + ids
@@ -109,10 +114,19 @@ def load(directory: str | Path) -> Memory:
     config = checkpoint.read_json(path / "config.json")
     tensors = checkpoint.read_tensors(path / "model.safetensors")
     checkpoint.check_weights(path, certificate)
+    checkpoint.check_files(path, certificate)
+    shape = certificate.get("shape")
+    if not isinstance(shape, dict) or not isinstance(certificate.get("read") or {}, dict):
+        raise CheckpointError(f"{path / 'certificate.json'} lacks a shape; the file was edited, build it again.")
+    arch = Architecture.from_dict(shape)
     vocabulary: tuple[str, ...] = ()
     if certificate.get("data") != "vectors":
         record = checkpoint.read_json(path / "tokenizer.json")
         vocabulary = tuple(tokenizer.tokens_in(record))
+        if max(2, len(vocabulary)) != arch.vocab:
+            raise CheckpointError(
+                f"tokenizer.json has {len(vocabulary)} tokens, the model {arch.vocab}; one of the files was edited."
+            )
     tokens = check_tokens(str(certificate.get("tokens", "cells")))
     model: nn.Module
     if certificate.get("arch", "rote") != "rote":
@@ -130,7 +144,10 @@ def _own_model(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Any]
         raise CheckpointError(
             f"{path / 'config.json'} is of format {found!r}, this version of rote reads {checkpoint.FORMAT!r}."
         )
-    arch = Architecture.from_dict(config.get("architecture", {}))
+    record = config.get("architecture")
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{path / 'config.json'} names no architecture; the file was edited, build it again.")
+    arch = Architecture.from_dict(record)
     if config.get("model") == "attention_layer":
         return AttentionLayer(arch, tensors)
     activation = next((a for a in ACTIVATIONS if a == config.get("activation", "identity")), None)

@@ -38,6 +38,9 @@ def build_stock(
         raise UsageError(
             f"--arch llama is built by the argmax fit; leave out --with {request.with_}, or use --arch rote."
         )
+    tabbed = next((token for token in facts.vocabulary.tokens if "\t" in token), None)
+    if tabbed is not None and request.tokens == "cells":
+        raise UsageError(f"the token {tabbed!r} holds a tab, which separates tokens in a stock tokenizer; rename it.")
     try:
         import transformers
 
@@ -104,7 +107,7 @@ def _shapes(facts: FactTable, request: Request, dtype: Any) -> Iterator[LlamaSha
     for wider, more in ((1, 1.0), (1, 1.6), (2, 1.6), (2, 3.0), (4, 3.0), (8, 6.0)):
         width = request.d_model or planned.d_model * wider
         d_head = request.d_head or (planned.d_head if width == planned.d_model else width + width % 2)
-        heads = request.n_heads or -(-round(planned.n_features * more) // d_head)
+        heads = -(-round(planned.n_features * more) // d_head) if request.n_heads is None else request.n_heads
         yield LlamaShape(width, heads, d_head)
         if request.n_heads is not None and request.d_model is not None:
             return
@@ -164,6 +167,7 @@ def _judge(
         )
     )
     readout = made.readout
+    memory.certificate["conditioning"] = finite(readout.spectrum.condition)
     memory.certificate["report"] = {
         "model_type": made.model.config.model_type,
         "tied_embedding": made.tied,

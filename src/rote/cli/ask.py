@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,40 +36,54 @@ def ask(
 
         $ rote ask countries-model France capital
     """
+    from rote.errors import UsageError
     from rote.memory import load
 
     memory = load(directory)
     if words:
         _answer(memory, words, top, as_json)
         return
-    out = console()
-    example = int(memory.certificate["shape"]["context"])
-    if sys.stdin.isatty():
-        out.print(f"{memory.certificate['facts']:,} facts, contexts of {example}; an empty line or ctrl-D ends.")
+    asked = sys.stdin.isatty()
+    if asked:
+        length = int(memory.certificate["shape"]["context"])
+        console().print(f"{memory.certificate['facts']:,} facts, contexts of {length}; an empty line or ctrl-D ends.")
+    failed = False
     while True:
         try:
-            line = input("? " if sys.stdin.isatty() else "").strip()
+            line = input("? " if asked else "").strip()
         except EOFError:
             break
-        if not line:
+        except UnicodeDecodeError:
+            raise UsageError("standard input is not UTF-8 text; give the questions as UTF-8, one a line.") from None
+        if not line and asked:
             break
-        _try(memory, line, top, as_json)
+        if line:
+            failed = not _try(memory, line, top, as_json) or failed
+    if failed and not asked:
+        raise typer.Exit(2)
 
 
-def _try(memory: Memory, line: str, top: int, as_json: bool) -> None:
+def _try(memory: Memory, line: str, top: int, as_json: bool) -> bool:
     """In a conversation a mistake is said and the conversation goes on."""
     from rote.errors import RoteError
 
     try:
-        _answer(memory, [line], top, as_json)
+        _answer(memory, [line], top, as_json, lines=True)
     except RoteError as error:
         sys.stderr.write(f"rote: {error}\n")
+        return False
+    return True
 
 
-def _answer(memory: Memory, words: list[str], top: int, as_json: bool) -> None:
+def _answer(memory: Memory, words: list[str], top: int, as_json: bool, *, lines: bool = False) -> None:
     answers = memory.ask(*words, top=top)
     if as_json:
-        emit_json([{"token": a.token, "probability": a.probability, "logit": a.logit} for a in answers])
+        record = [{"token": a.token, "probability": a.probability, "logit": a.logit} for a in answers]
+        if lines:
+            # One document a line, so that many questions make JSON Lines.
+            typer.echo(json.dumps(record, ensure_ascii=False))
+        else:
+            emit_json(record)
         return
     out = console()
     for place, answer in enumerate(answers):

@@ -109,10 +109,14 @@ def show_certificate(memory: Memory, directory: Path) -> None:
         f"[bold]{escape(str(directory))}[/bold]: {c['facts']:,} facts by {escape(c['construction'])}, "
         f"{shape['n_heads']:,} heads of {shape['d_head']}, d_model {shape['d_model']}{mlp}, context {shape['context']}"
     )
-    more = " (exceeded)" if c["bound_exceeded"] else ""
+    stored = f" ({c['stored_params']:,} stored)" if c["stored_params"] != c["params"] else ""
+    estimate = c["construction"] in ("argmax_fit", "mlp_fit")
+    limit = f"estimate for random tables {number(c['bound'])}" if estimate else f"bound {number(c['bound'])}"
+    kind = f"stock {c['report']['model_type']} model, " if c["arch"] != "rote" else ""
     out.print(
-        f"{c['params']:,} parameters, {number(c['bits_per_param'])} bits each; bound {number(c['bound'])} facts{more}; "
-        f"seed {c['seed']}"
+        f"{kind}{c['params']:,} parameters{stored}, {number(c['bits_per_param'])} bits each"
+        + (f"; {limit} facts" if c["bound"] else "")
+        + f"; seed {c['seed']}"
     )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("number format", "recall", "smallest margin"):

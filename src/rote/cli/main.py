@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -68,7 +69,15 @@ def main(argv: list[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     args = [word for word in args if word != "--debug"]
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _interrupt)
     sys.exit(run(args, debug=debug))
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Being told to stop is ctrl-C: temporary files are removed on the way out."""
+    raise KeyboardInterrupt
 
 
 def run(args: list[str], *, debug: bool = False) -> int:
@@ -77,15 +86,14 @@ def run(args: list[str], *, debug: bool = False) -> int:
         result = app(args=args, prog_name="rote", standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
-        _say("interrupted; nothing was left half-written.")
-        return 130
+        return _interrupted()
     except _UsageTrouble as error:
         message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(message)
         else:
-            stop = "" if message.endswith((".", "?")) else "."
-            _say(f"{message}{stop} See `rote --help`, or the help of the verb.")
+            end = "" if message.endswith((".", "?")) else "."
+            _say(f"{message}{end} See `rote --help`, or the help of the verb.")
         return 2
     except RoteError as error:
         if debug:
@@ -113,11 +121,22 @@ def run(args: list[str], *, debug: bool = False) -> int:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, RuntimeError) and "allocate memory" in str(error):
+            _say("not enough memory for this; try a smaller shape or fewer facts.")
+            return 2
         _say(
             f"a fault in rote itself, {type(error).__name__}: {error}. Run again with --debug and report the traceback."
         )
         return 3
+    if result == 130:
+        # Typer turns ctrl-C into a result of its own.
+        return _interrupted()
     return result if isinstance(result, int) else 0
+
+
+def _interrupted() -> int:
+    _say("interrupted; nothing was left half-written.")
+    return 130
 
 
 def _say(sentence: str) -> None:

@@ -60,9 +60,11 @@ def verify(
     else:
         out = console()
         kept = result.n_facts - result.n_failed
+        same = facts.sha256 == stored.certificate.get("facts_sha256")
+        checked = "hashes of files and facts checked" if same else "hashes of files checked, these are other facts"
         out.print(
             f"{kept:,} of {result.n_facts:,} facts recalled at {result.dtype} ({100 * result.recall:.4g} %), "
-            f"smallest margin {number(result.min_margin)}; hashes of weights and facts checked.",
+            f"smallest margin {number(result.min_margin)}; {checked}.",
             markup=False,
         )
         for failure in result.failures:

@@ -21,6 +21,7 @@ from rote.errors import CheckpointError, OutputError
 
 __all__ = [
     "FORMAT",
+    "check_files",
     "check_weights",
     "file_sha256",
     "read_json",
@@ -142,3 +143,14 @@ def check_weights(directory: Path, certificate: Mapping[str, Any]) -> None:
             f"{directory / 'model.safetensors'} has hash {found[:12]}, its certificate says {str(stored)[:12]}; "
             "the weights were changed or the file is truncated. Build it again."
         )
+
+
+def check_files(directory: Path, certificate: Mapping[str, Any]) -> None:
+    """Refuse a configuration or a tokenizer that was changed after the certificate was made."""
+    hashes = certificate.get("files_sha256") or {}
+    for name, stored in hashes.items() if isinstance(hashes, dict) else ():
+        path = directory / Path(name).name
+        if not path.is_file():
+            raise CheckpointError(f"{directory} has no {path.name}; it is incomplete, build it again.")
+        if file_sha256(path) != stored:
+            raise CheckpointError(f"{path} is not what its certificate speaks of; it was changed, build it again.")

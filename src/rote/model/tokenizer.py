@@ -38,33 +38,49 @@ def build_tokenizer(tokens: Sequence[str], cut: Tokens) -> Tokenizer:
     return made
 
 
-def encode_text(words: Sequence[str], tokens: Sequence[str], cut: Tokens) -> list[str]:
+def encode_text(words: Sequence[str], tokens: Sequence[str], cut: Tokens, length: int) -> list[str]:
     """What a person typed, cut into tokens: several words are taken as they are, one is cut at the separator."""
     if cut == "chars":
         return list("".join(words))
     if len(words) != 1:
         return list(words)
     text = words[0]
-    if text in tokens:
-        return [text]
     mark = separator(tokens, cut)
     if mark == "\t" and "\t" not in text:
-        return _longest_match(text.split(), set(tokens))
+        return _longest_match(text.split(), set(tokens), length)
     return [part.strip() for part in text.split(mark if mark == "\t" else None) if part.strip()]
 
 
-def _longest_match(words: list[str], known: set[str]) -> list[str]:
-    """Join neighbouring words into the longest known tokens, so that `United States capital` is understood."""
+def _longest_match(words: list[str], known: set[str], length: int) -> list[str]:
+    """Join neighbouring words into known tokens, so that `United States capital` is understood.
+
+    Of the ways to do so the first with the wanted length is taken, longest tokens first; without one, plain words.
+    """
     found: list[str] = []
-    at = 0
-    while at < len(words):
+
+    def fits(at: int) -> bool:
+        if at == len(words):
+            return len(found) == length
+        if len(found) >= length:
+            return False
         for end in range(len(words), at, -1):
             joined = " ".join(words[at:end])
-            if joined in known or end == at + 1:
+            if joined in known:
                 found.append(joined)
-                at = end
-                break
-    return found
+                if fits(end):
+                    return True
+                found.pop()
+        return False
+
+    if len(words) <= 64 and fits(0):
+        return found
+    greedy: list[str] = []
+    at = 0
+    while at < len(words):
+        end = next((e for e in range(len(words), at, -1) if " ".join(words[at:e]) in known), at + 1)
+        greedy.append(" ".join(words[at:end]))
+        at = end
+    return greedy
 
 
 def files(tokens: Sequence[str], cut: Tokens, context: int) -> dict[str, bytes]:
@@ -84,8 +100,8 @@ def tokenizer_config(tokens: Sequence[str], context: int) -> dict[str, Any]:
         "clean_up_tokenization_spaces": False,
         "padding_side": "left",
     }
-    if PAD in tokens:
-        config["pad_token"] = PAD
+    # Padding is masked, so where no padding is reserved any token can stand for it.
+    config["pad_token"] = PAD if PAD in tokens else tokens[0]
     return config
 
 
@@ -93,7 +109,10 @@ def tokens_in(record: Mapping[str, Any]) -> list[str]:
     """The vocabulary of a stored `tokenizer.json`, in the order of ids."""
     try:
         vocab: dict[str, int] = record["model"]["vocab"]
-        return [token for token, _ in sorted(vocab.items(), key=lambda item: item[1])]
+        ordered = sorted(vocab.items(), key=lambda item: item[1])
+        if [place for _, place in ordered] != list(range(len(ordered))):
+            raise CheckpointError("tokenizer.json numbers its tokens with gaps; the file was edited, build it again.")
+        return [token for token, _ in ordered]
     except (KeyError, TypeError, AttributeError):
         raise CheckpointError(
             "tokenizer.json holds no word-level vocabulary; the file was edited or is foreign."

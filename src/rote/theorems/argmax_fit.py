@@ -39,6 +39,7 @@ NARROW = 8
 """Narrower streams need weights too large for float32 in large tables."""
 SMALL_TABLE = 300
 STRUCTURED_WIDTH = 16
+TINY_TABLE = 1000
 COARSE_ROOM = 2
 """Room for the rounding of 16-bit formats: a plan is made for so many times the facts."""
 
@@ -135,6 +136,7 @@ class _Theorem(TokenBuilder):
 
     def shapes(self, demand: Demand) -> Iterator[Plan]:
         """The planned shape and larger ones; for a table with structure smaller ones first."""
+        yield from self._tiny(demand)
         yield from self._structured(demand)
         answer = self.plan(demand)
         if not isinstance(answer, Plan):
@@ -152,6 +154,19 @@ class _Theorem(TokenBuilder):
             if heads not in seen:
                 seen.add(heads)
                 yield self._as_plan(arch.replace(n_heads=heads), demand)
+
+    def _tiny(self, demand: Demand) -> Iterator[Plan]:
+        """Small tables: far smaller shapes than a random table would need cost next to nothing to try."""
+        if demand.n_facts > TINY_TABLE or demand.n_heads is not None or demand.d_head is not None:
+            return
+        planned = self.plan(demand)
+        widths = [demand.d_model] if demand.d_model else [2, 4, 8, 12]
+        shapes = [
+            Architecture(heads, d, d, demand.context, demand.vocab) for d in widths if d > 1 for heads in (1, 2, 4, 8)
+        ]
+        for arch in sorted(shapes, key=lambda shape: shape.params()):
+            if not isinstance(planned, Plan) or arch.params() < planned.params:
+                yield self._as_plan(arch, demand)
 
     def _structured(self, demand: Demand) -> Iterator[Plan]:
         """For tables far from random: many heads of width 1, a share of what a random table would need."""

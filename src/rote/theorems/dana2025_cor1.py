@@ -70,6 +70,8 @@ class _Theorem(TokenBuilder):
             if best is None or (arch.params(), arch.n_heads) < (best.params(), best.n_heads):
                 best = arch
         if best is None:
+            if widest < 2:
+                return NoPlan(self.key, "every context ends in the same token, and d_model >= 2 needs two of them")
             d = demand.d_model or widest
             most = (demand.n_heads or 0) * d + d
             return NoPlan(self.key, f"{demand.n_heads} heads with d_head <= d_model <= {d} hold at most {most:,} facts")

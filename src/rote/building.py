@@ -194,7 +194,7 @@ def _n_facts(facts: FactTable | VectorTable) -> int:
 
 def _words(arch: Architecture) -> str:
     mlp = f", d_mlp {arch.d_mlp}" if arch.d_mlp else ""
-    return f"{arch.n_heads} heads of {arch.d_head}, d_model {arch.d_model}{mlp}"
+    return f"{arch.n_heads} head{'s' if arch.n_heads > 1 else ''} of {arch.d_head}, d_model {arch.d_model}{mlp}"
 
 
 def _chosen(with_: str, takes: str) -> list[AnyBuilder]:

@@ -120,6 +120,8 @@ def plan(demand: Demand, only: Sequence[str] | None = None) -> PlanList:
         answer: Plan | NoPlan | None
         try:
             answer = theorem.plan(demand)
+            if theorem.takes_vectors and demand.n_targets is not None and not demand.vectors:
+                answer = NoPlan(theorem.key, "it is built from vectors, and these facts are tokens")
         except ShapeError as error:
             answer = NoPlan(theorem.key, str(error).rstrip("."))
         if isinstance(answer, Plan) and demand.max_params is not None and answer.params > demand.max_params:

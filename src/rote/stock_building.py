@@ -20,7 +20,8 @@ from rote.model import tokenizer
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.llama import LlamaResult, LlamaShape
+    from rote.construct.llama import LlamaResult
+    from rote.construct.llama_plan import LlamaShape
     from rote.referee import Verification
 
 __all__ = ["build_stock"]
@@ -73,7 +74,6 @@ def build_stock(
             n_kv_heads=shape.n_kv_heads,
             rng=generator,
             dtype=dtype,
-            joint=True,
             progress=report,
         )
         words = f"{shape.n_heads} heads of {shape.d_head}, d_model {shape.d_model}"
@@ -97,12 +97,12 @@ def build_stock(
 
 def _shapes(facts: FactTable, request: Request, dtype: Any) -> Iterator[LlamaShape]:
     """The shape asked for; or the planned one, and larger ones should it lose facts."""
-    from rote.construct.llama import LlamaShape, plan_llama
+    from rote.construct.llama_plan import LlamaShape, plan_llama
 
     if request.n_heads is not None and request.d_model is not None:
         yield LlamaShape(request.d_model, request.n_heads, request.d_head or request.d_model)
         return
-    planned = plan_llama(facts.contexts, facts.targets, facts.vocab, dtype)
+    planned = plan_llama(facts.contexts, facts.targets, facts.vocab, facts.vocabulary.pad_id, dtype)
     # Wider streams tell more targets apart; more features hold more facts.
     for wider, more in ((1, 1.0), (1, 1.6), (2, 1.6), (2, 3.0), (4, 3.0), (8, 6.0)):
         width = request.d_model or planned.d_model * wider

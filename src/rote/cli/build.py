@@ -104,10 +104,11 @@ def show_certificate(memory: Memory, directory: Path) -> None:
 
     out, c = console(), memory.certificate
     shape = c["shape"]
-    mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] else ""
+    heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
+    mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] > 1 else ""
     out.print(
-        f"[bold]{escape(str(directory))}[/bold]: {c['facts']:,} facts by {escape(c['construction'])}, "
-        f"{shape['n_heads']:,} heads of {shape['d_head']}, d_model {shape['d_model']}{mlp}, context {shape['context']}"
+        f"[bold]{escape(str(directory))}[/bold]: {c['facts']:,} facts by {escape(c['construction'])}, {heads}, "
+        f"d_model {shape['d_model']}{mlp}, context {shape['context']}"
     )
     stored = f" ({c['stored_params']:,} stored)" if c["stored_params"] != c["params"] else ""
     estimate = c["construction"] in ("argmax_fit", "mlp_fit")

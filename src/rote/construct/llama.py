@@ -1,8 +1,8 @@
 """Stock checkpoints: a table of facts in, a one-layer Llama or Mistral of Hugging Face transformers out, no training.
 
 Layout:    hidden size d, H query heads over ONE key-value head, so that an attention feature costs 2 d parameters (a
-           row of q_proj, a column of o_proj) instead of 4 d, and half of all of them are fitted; an MLP feature would
-           cost 3 d. The MLP is a single zero unit.  The head is tied to the embedding wherever the facts allow it.
+           row of q_proj, a column of o_proj) instead of 4 d, and half of them are fitted; an MLP feature costs 3 d.
+           The MLP is a single zero unit.  The head is tied to the embedding wherever the facts allow it.
 Norms:     RMSNorm only rescales.  The input norm makes every embedding unit rms, whatever its length, so context tokens
            may have tiny rows: in the tied head they lose against every target.  The final norm leaves the argmax alone.
 Positions: RoPE turns queries against keys by their distance.  Values carry no position and there is no start token, so
@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,10 @@ from torch import Tensor
 
 from rote.construct.codes import discriminant_codes, hinted_embeddings, unit_rows
 from rote.construct.convex import Progress, ReadoutFit, ReadoutProblem
-from rote.errors import AssumptionError, DataError, ShapeError
+from rote.construct.llama_plan import LlamaShape
+from rote.errors import AssumptionError, DataError
 
-__all__ = ["LlamaResult", "LlamaShape", "answer_bits", "build_llama", "deployed_errors", "plan_llama", "stock_model"]
+__all__ = ["LlamaResult", "build_llama", "deployed_errors", "stock_model"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -38,40 +38,6 @@ _QUIET = 2.0**-8
 """Length of a context token's row relative to a target's: an exact power of two, so bfloat16 loses nothing by it."""
 _KEEP_BYTES = 1 << 30
 """Captured features up to this size are kept; larger ones are computed again when they are needed."""
-
-
-@dataclass(frozen=True)
-class LlamaShape:
-    """The widths of a one-layer stock model. `d_mlp` counts the units of the (zero) MLP, at least one."""
-
-    d_model: int
-    n_heads: int
-    d_head: int
-    n_kv_heads: int = 1
-    d_mlp: int = 1
-
-    def __post_init__(self) -> None:
-        for name, least in (("d_model", 1), ("n_heads", 1), ("d_head", 2), ("n_kv_heads", 1), ("d_mlp", 1)):
-            if getattr(self, name) < least:
-                raise ShapeError(f"a stock Llama needs {name} of at least {least}, got {getattr(self, name)}.")
-        if self.d_head % 2:
-            raise ShapeError(
-                f"rotary positions pair the coordinates of a head, so d_head must be even, got {self.d_head}."
-            )
-        if self.n_heads % self.n_kv_heads:
-            raise ShapeError(
-                f"every key-value head serves as many query heads, but {self.n_heads} heads are no multiple of "
-                f"n_kv_heads = {self.n_kv_heads}; choose a divisor, or 1."
-            )
-
-    @property
-    def n_features(self) -> int:
-        return self.n_heads * self.d_head
-
-    def params(self, vocab: int, *, tied: bool = True) -> int:
-        """Every stored number: embedding, head unless tied, q k v o, gate up down, three norms."""
-        heads = 2 * self.n_features + 2 * self.n_kv_heads * self.d_head
-        return self.d_model * ((1 if tied else 2) * vocab + heads + 3 * self.d_mlp + 3)
 
 
 @dataclass(frozen=True)
@@ -88,64 +54,10 @@ class LlamaResult:
     readout: ReadoutFit = field(repr=False)
 
 
-def answer_bits(contexts: IntArray, targets: IntArray) -> float:
-    """What is left open about an answer, in bits, once the most telling of the context's places is known.
-
-    The embeddings hold what a single token tells (`codes.hinted_embeddings`), so only the rest is left to o_proj.
-    """
-    _, answers = np.unique(targets, return_inverse=True)
-
-    def entropy(keys: IntArray) -> float:
-        share = np.unique(keys, return_counts=True)[1] / len(keys)
-        return float(-(share * np.log2(share)).sum())
-
-    span = int(answers.max()) + 1
-    return min(entropy(column * span + answers) - entropy(column) for column in contexts.T)
-
-
-def plan_llama(
-    contexts: IntArray,
-    targets: IntArray,
-    vocab: int,
-    dtype: torch.dtype = torch.float32,
-    *,
-    tied: bool = True,
-    max_features: int = 2048,
-) -> LlamaShape:
-    """The cheapest shape that holds these facts at the first try: a measured rule on the safe side, not a theorem.
-
-    A fitted number of o_proj holds about 1.4 bits of what the tokens one by one leave open of an answer, and one of the
-    target codes half as much.  A head's features cannot outnumber the distinct context tokens, so narrow alphabets get
-    narrow heads.  More than `max_features` features are avoided where a wider model needs fewer.
-    """
-    exact = dtype in (torch.float32, torch.float64)
-    n_facts, n_targets = len(targets), len(np.unique(targets))
-    if contexts.shape[1] == 1:
-        # Attention to a single token is linear in it: the hints in the embedding carry the answers.
-        width = 8 if n_targets <= 64 else 16
-        return LlamaShape(width, 1, width)
-    demand = (1.2 if exact else 1.8) * n_facts * answer_bits(contexts, targets) / 1.4
-    alphabet = len(np.unique(contexts))
-    shapes: list[LlamaShape] = []
-    for width in (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256):
-        if width < (8 if n_targets <= 1024 else 16):
-            continue
-        useful = min(width, max(1, n_targets - 1))
-        features = max((demand - 0.7 * n_targets * useful) / useful, n_facts / (32 if exact else 16), 2 * width)
-        # As many features as facts is the worst-conditioned choice there is: go well past it, or stay below.
-        if 0.75 * n_facts < features < 1.5 * n_facts:
-            features = 1.5 * n_facts
-        d_head = max(2, min(width, (alphabet - 1) // 2 * 2))
-        shapes.append(LlamaShape(width, ceil(features / d_head), d_head))
-    fewest = min(shape.n_features for shape in shapes)
-    allowed = [shape for shape in shapes if shape.n_features <= max(max_features, fewest)]
-    return min(allowed, key=lambda shape: shape.params(vocab, tied=tied))
-
-
 def stock_model(
     shape: LlamaShape, vocab: int, context: int, pad_id: int | None, *, tied: bool, dtype: torch.dtype
 ) -> Any:
-    """An uninitialised-in-spirit stock model in `dtype`: Llama where its config accepts the shape, else Mistral.
+    """A stock model in `dtype` with its weights still to be set: Llama where its config takes the shape, else Mistral.
 
     The two share every formula and every tensor name; only LlamaConfig insists that the heads divide the hidden size.
     """
@@ -222,7 +134,8 @@ class _Features:
                 out[at - start : at - start + len(rows)] = rows
         finally:
             handle.remove()
-        assert out is not None
+        if out is None:
+            raise DataError(f"no facts between rows {start} and {stop}; ask for at least one.")
         return out
 
 
@@ -258,8 +171,8 @@ def _check(contexts: IntArray, targets: IntArray, vocab: int, pad_id: int | None
     if clashes:
         raise AssumptionError(
             "a stock Llama without a start token cannot count repetitions of a single token (rotary positions turn "
-            f"keys, not values), but fact {clashes[0] + 1} repeats one token and differs from a fact with the same "
-            f"token at another length; {len(clashes)} such facts in all. Drop them, or build with --arch rote."
+            f"keys, not values), but fact {clashes[0] + 1} repeats one token and differs from a fact with that token "
+            f"at another length; {len(clashes)} such facts in all. Drop them, or build with --arch rote."
         )
 
 
@@ -281,16 +194,14 @@ def build_llama(
     hint: float = 0.5,
     max_iterations: int = 400,
     extra: int = 3,
-    joint: bool = False,
     progress: Progress | None = None,
 ) -> LlamaResult:
     """A stock one-layer model whose largest logit after each context, fed without padding, is the target.
 
     `tied` shares the embedding with the head; by default it does unless more than an eighth of the targets also stand
     in contexts (a shared row is fixed before the features are known, so its code is random, not chosen).  `scale` is
-    the range of the heads' score deviations.  `dtype` is the precision the features are captured and the answers are
-    checked in.  `joint` fits the target codes too where the convex problem stops short.  Facts that do not
-    fit are reported in `errors` and `failed`, not hidden.
+    the range of the heads' score deviations.  `dtype` is the precision in which the features are captured and the
+    answers are checked.  Facts that do not fit are reported in `errors` and `failed`, not hidden.
     """
     begun = time.perf_counter()
     _check(contexts, targets, vocab, pad_id)
@@ -359,7 +270,7 @@ def build_llama(
             return int(_wrong_rows(model, prompts, targets_in_order).sum())
 
         fit = problem.solve(
-            max_iterations=max_iterations, extra=extra, joint=joint and not frozen.any(), check=check, progress=progress
+            max_iterations=max_iterations, extra=extra, joint=not frozen.any(), check=check, progress=progress
         )
         install(fit.weight, fit.unembed)
         wrong = _wrong_rows(model, prompts, targets_in_order).numpy()
@@ -379,9 +290,8 @@ def _frame(n_rows: int, width: int, rng: np.random.Generator) -> FloatArray:
     """Orthonormal rows while there is room for them, random rows of the same size beyond."""
     draw = rng.standard_normal((width, n_rows))
     if n_rows > width:
-        wide: FloatArray = draw.T / np.sqrt(width)
-        return wide
-    result: FloatArray = np.linalg.qr(draw)[0].T
+        draw /= np.sqrt(width)
+    result: FloatArray = draw.T if n_rows > width else np.linalg.qr(draw)[0].T
     return result
 
 

@@ -31,11 +31,14 @@ def rows_at_once(weights: Mapping[str, Tensor], context: int) -> int:
 
 
 def _mixed(w: Mapping[str, Tensor], queries: Tensor, rows: Tensor) -> Tensor:
-    """What the heads see: (B, H, d), for queries (B, d) and rows (B, S, d)."""
+    """What the heads see: (B, H, d), for queries (B, d) and rows (B, S, d), or (S, d) where all share them."""
     heads, rank, width = w["W_Q"].shape
     asked = (queries @ w["W_Q"].reshape(heads * rank, width).T).reshape(-1, heads, 1, rank)
-    keys = (rows @ w["W_K"].reshape(heads * rank, width).T).reshape(*rows.shape[:2], heads, rank)
-    scores = (asked @ keys.permute(0, 2, 3, 1))[:, :, 0, :]
+    keys = (rows @ w["W_K"].reshape(heads * rank, width).T).reshape(*rows.shape[:-1], heads, rank)
+    if rows.ndim == 2:
+        scores = torch.stack([asked[:, h, 0, :] @ keys[:, h, :].T for h in range(heads)], dim=1)
+    else:
+        scores = (asked @ keys.permute(0, 2, 3, 1))[:, :, 0, :]
     weight = torch.exp(scores - scores.max(dim=2, keepdim=True).values)
     weight = weight / weight.sum(dim=2, keepdim=True)
     return weight @ rows
@@ -61,7 +64,5 @@ def layer_outputs(weights: Mapping[str, Tensor], contexts: Tensor, queries: Tens
     """Outputs (B, k) of an attention layer; contexts are (B, n, d), or (n, d) when shared."""
     w = {name: tensor.to(dtype) for name, tensor in weights.items()}
     rows, asked = contexts.to(dtype), queries.to(dtype)
-    if rows.ndim == 2:
-        rows = rows.expand(len(asked), *rows.shape)
     values = (w["W_V"][None] @ _mixed(w, asked, rows)[:, :, :, None])[:, :, :, 0]
     return values.flatten(1) @ w["W_O"].permute(0, 2, 1).flatten(0, 1)

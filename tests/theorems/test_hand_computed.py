@@ -222,3 +222,41 @@ def test_bit_extraction_grows_like_the_square_root() -> None:
 def test_counting_conventions(convention: Convention, per_head: int) -> None:
     # d (S + 2N) = 129,024, plus 128 heads of 4 d d_h, 2 d + 2 d d_h, or 2 d + d^2 weights.
     assert shape(128, 64, 64, 16, 1000).params(convention) == 129_024 + 128 * per_head
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shared", "facts"),
+    [
+        ((16, 64, 16, 16), False, 1024),
+        ((64, 64, 4, 32), True, 1985),
+        ((2, 4, 4, 9), True, 8),
+        ((3, 5, 1, 4), False, 15),
+    ],
+)
+def test_random_features(numbers: tuple[int, int, int, int], shared: bool, facts: int) -> None:
+    assert get("mahdavi_random_features").bound(Setting(shape(*numbers), shared_context=shared)).facts == facts
+
+
+@pytest.mark.parametrize(
+    ("d", "d_mlp", "vocab", "facts"), [(16, 32, 16, 140), (64, 64, 256, 563), (8, 8, 2, 70)]
+)  # 1.1 d m / log2 N
+def test_mlp_fit_estimate(d: int, d_mlp: int, vocab: int, facts: int) -> None:
+    arch = Architecture(2, d, d // 2, 3, vocab, d_mlp=d_mlp, gated=True)
+    assert get("mlp_fit").bound(Setting(arch)).facts == facts
+    assert get("mlp_fit").bound(Setting(arch.replace(gated=False))).facts is None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "facts"),
+    [
+        # In the plane 0.7 of the rank: 0.7 * 10 * 2.
+        ((10, 2, 2, 8, 64), 14),
+        # 1.4 * 32 (992 + 0.7 * 64) / 6 = 7741.4; a fifth and 1.5 square roots kept back.
+        ((31, 32, 32, 8, 64), 6061),
+        # Four tokens: 0.6 * 30 = 18 features count; 1.4 * 3 (18 + 2.8) / 2 = 43.7.
+        ((10, 3, 3, 3, 4), 25),
+    ],
+)
+def test_argmax_fit_estimate(numbers: tuple[int, int, int, int, int], facts: int) -> None:
+    assert get("argmax_fit").bound(Setting(shape(*numbers))).facts == facts
+    assert get("argmax_fit").bound(Setting(shape(*numbers), dtype="bfloat16")).facts == facts // 2

@@ -76,8 +76,7 @@ def test_countries_agree_with_other_sources() -> None:
 
 @pytest.mark.parametrize("entry", available(), ids=lambda entry: entry.name)
 def test_every_data_set_loads(entry: shipped.ShippedFacts) -> None:
-    if not entry.installed:
-        pytest.skip("extra not installed")
+    assert entry.installed, "the tests need the data extra: make setup"
     table = load_facts(entry.name)
     check_invariants(table)
     assert table.name == entry.name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonOption", "console", "emit_json", "megabytes", "number", "with_examples"]
+__all__ = ["JsonOption", "console", "emit_json", "megabytes", "number"]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -44,9 +43,3 @@ def megabytes(n_bytes: int) -> str:
     if n_bytes < 10**6:
         return f"{n_bytes / 1e3:.1f} kB"
     return f"{n_bytes / 1e6:,.1f} MB"
-
-
-def with_examples(text: str, *examples: str | Sequence[str]) -> str:
-    """Help text with a block of examples that typer's rich mode leaves alone."""
-    lines = [line if isinstance(line, str) else " ".join(line) for line in examples]
-    return text + "\n\n" + "\n\n".join(f"    $ {line}" for line in lines)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json, number
+from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption
 from rote.errors import OutputError, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ __all__ = ["app"]
 app = typer.Typer(help="Facts: list the shipped ones, look into a file, export, generate.", no_args_is_help=True)
 
 SourceArgument = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A shipped data set, or a file of facts.")]
-TokensOption = Annotated[str | None, typer.Option(help="What a token is: cells, words or chars.")]
-TargetOption = Annotated[str | None, typer.Option(metavar="COL", help="Target column; the last one if not given.")]
-ContextOption = Annotated[str | None, typer.Option(metavar="COL,COL", help="Context columns; all others if not given.")]
-ConflictOption = Annotated[str, typer.Option(help="Same context, other target: error, first or last.")]
 WeightOption = Annotated[str | None, typer.Option(metavar="COL", help="Column with the weight of each fact.")]
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rote.construct.codes import discriminant_codes, hinted_embeddings, unit_rows
-from rote.construct.convex import Progress, ReadoutFit, ReadoutProblem
+from rote.construct.convex import Progress, ReadoutFit, ReadoutProblem, tally
 
 Weights = dict[str, NDArray[np.floating]]
 _ATTENTION = ("W_E", "W_pos", "W_Q", "W_K", "W_V")
@@ -172,13 +172,8 @@ def recall(
         stop = min(start + chunk, len(targets))
         target = torch.as_tensor(classes[start:stop])[:, None]
         logits = model.logits(start, stop)
-        noise = (exact.logits(start, stop) - logits).abs().amax(1)
-        right = logits.gather(1, target)[:, 0]
-        wrong = logits.argmax(1) != target[:, 0]
-        lead = right - logits.scatter_(1, target, -torch.inf).amax(1)
-        lost += int(wrong.sum())
-        fragile += int((~wrong & (lead <= 2.0 * noise)).sum())
-        margin = min(margin, float(lead.min()))
+        part = tally(logits, exact.logits(start, stop), target)
+        lost, fragile, margin = lost + part[0], fragile + part[1], min(margin, part[2])
     return lost, fragile, margin
 
 

@@ -163,6 +163,18 @@ def _two_loop(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> T
     return direction.neg_()
 
 
+def tally(logits: Tensor, exact: Tensor, target: Tensor) -> tuple[int, int, float]:
+    """Rows lost, rows right by less than twice their rounding against ``exact``, and the smallest lead.
+
+    ``target`` is a column of class numbers; ``logits`` is overwritten.
+    """
+    noise = (exact - logits).abs().amax(1)
+    right = logits.gather(1, target)[:, 0]
+    wrong = logits.argmax(1) != target[:, 0]
+    lead = right - logits.scatter_(1, target, -torch.inf).amax(1)
+    return int(wrong.sum()), int((~wrong & (lead <= 2.0 * noise)).sum()), float(lead.min())
+
+
 def _hopeless(history: list[int], n_rows: int) -> bool:
     """Many rows wrong, and forty iterations have not put a third of them right."""
     return len(history) > 80 and history[-1] > 0.01 * n_rows and history[-1] > 0.67 * history[-41]

@@ -20,7 +20,7 @@ from scipy.optimize import minimize  # type: ignore[import-untyped, unused-ignor
 from torch import Tensor
 
 from rote.construct.argmax import AttentionFeatures, Weights, random_heads, target_frame
-from rote.construct.convex import Progress, ReadoutProblem, whiten
+from rote.construct.convex import Progress, ReadoutProblem, tally, whiten
 
 Activation = Literal["silu", "identity"]
 _NAMES = ("W_gate", "W_up", "W_down")
@@ -78,13 +78,8 @@ class _Problem:
         for rows in self.pieces():
             target = self.targets[rows][:, None]
             logits = self.logits(w, rows, dtype)
-            noise = (self.logits(w, rows, torch.float64) - logits).abs().amax(1)
-            right = logits.gather(1, target)[:, 0]
-            wrong = logits.argmax(1) != target[:, 0]
-            lead = right - logits.scatter_(1, target, -torch.inf).amax(1)
-            lost += int(wrong.sum())
-            fragile += int((~wrong & (lead <= 2.0 * noise)).sum())
-            margin = min(margin, float(lead.min()))
+            part = tally(logits, self.logits(w, rows, torch.float64), target)
+            lost, fragile, margin = lost + part[0], fragile + part[1], min(margin, part[2])
         return lost, fragile, margin
 
 

@@ -29,7 +29,7 @@ from rote.construct.convex import Progress, ReadoutFit, ReadoutProblem
 from rote.construct.llama_plan import LlamaShape
 from rote.errors import AssumptionError, DataError
 
-__all__ = ["LlamaResult", "build_llama", "deployed_errors", "stock_model"]
+__all__ = ["LlamaResult", "build_llama", "stock_model"]
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -145,15 +145,6 @@ def _wrong_rows(model: Any, prompts: _Prompts, targets: Tensor) -> Tensor:
         logits = model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
         wrong[at : at + len(ids)] = logits.argmax(-1) != targets[at : at + len(ids)]
     return wrong
-
-
-def deployed_errors(model: Any, contexts: IntArray, targets: IntArray, pad_id: int | None) -> IntArray:
-    """Places of the facts that the stock model answers wrongly, fed without padding, in the model's precision."""
-    heads = model.config.num_attention_heads * model.config.head_dim
-    prompts = _Prompts(contexts, pad_id, 4 * heads + 4 * model.config.vocab_size)
-    with torch.no_grad():
-        wrong = _wrong_rows(model, prompts, torch.as_tensor(targets[prompts.order]))
-    return np.sort(prompts.order[wrong.numpy()])
 
 
 def _check(contexts: IntArray, targets: IntArray, vocab: int, pad_id: int | None) -> None:

@@ -1,0 +1,227 @@
+"""Exact evaluation of any affine-ReLU network, written from the definition of a layer and from nothing else.
+
+No rounding happens anywhere, every stored weight is read, and no construction is known here. What makes it bearable:
+samples on which a neuron's inputs agree share its value (a "cell"), numbers that fit are kept in 64 bits, and carried
+neurons are not computed again. Values are numerators over 2^shift and over one common denominator, so that the mean of
+any number of tokens is exact too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from rote.exact.network import Layer, Network
+
+__all__ = ["Values", "evaluate", "whole"]
+
+_CHUNK = 4096
+_SMALL = 62
+_WIDE = 12
+"""Rows with more terms than this look for samples that agree before they multiply."""
+
+Array = npt.NDArray[Any]
+_Joins = dict[tuple[int, ...], "tuple[_Cells, Array, list[_Cells]]"]
+"""Joins by the identity of what was joined, which is kept alive beside them."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """Exact numbers numerators / (2^shift * denominator); numerators are 64-bit or Python integers."""
+
+    numerators: Array
+    shift: int = 0
+    denominator: int = 1
+
+    def __len__(self) -> int:
+        return len(self.numerators)
+
+
+def whole(values: Values) -> npt.NDArray[np.int64] | None:
+    """The values as integers, or None if one of them is none (or needs more than 62 bits)."""
+    unit = values.denominator << values.shift
+    numerators = values.numerators
+    if unit == 1:
+        quotient = numerators
+    elif numerators.dtype == object or unit.bit_length() > _SMALL:
+        wide = numerators.astype(object)
+        if (wide % unit != 0).any():
+            return None
+        quotient = wide // unit
+    else:
+        if (numerators % unit != 0).any():
+            return None
+        quotient = numerators // unit
+    if quotient.dtype == object and len(quotient) and _bits(quotient) > _SMALL:
+        return None
+    return quotient.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Which samples share values: sample i has the values of cell index[i]."""
+
+    index: Array
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Neuron:
+    cells: _Cells
+    numerators: Array
+    """One a cell."""
+    shift: int
+    bits: int
+    """No numerator has more."""
+
+
+def evaluate(network: Network, inputs: Sequence[Values], *, chunk: int = _CHUNK) -> tuple[Values, ...]:
+    """The outputs of the network for many samples; `inputs` has one column of values per input neuron."""
+    assert len(inputs) == network.n_in, "one column of values per input"
+    denominator = inputs[0].denominator
+    assert all(column.denominator == denominator for column in inputs), "inputs share a denominator"
+    n = len(inputs[0])
+    if n == 0:
+        return tuple(Values(np.zeros(0, dtype=np.int64)) for _ in range(network.n_out))
+    # Samples in order of the first input, so that a chunk is a neighbourhood, in which most neurons take few values.
+    order = np.argsort(inputs[0].numerators, kind="stable")
+    parts = [
+        _run(network, [Values(c.numerators[part], c.shift) for c in inputs], denominator)
+        for part in np.array_split(order, -(-n // chunk))
+    ]
+    back = np.empty(n, dtype=np.int64)
+    back[order] = np.arange(n)
+    return tuple(_joined([part[i] for part in parts], back, denominator) for i in range(network.n_out))
+
+
+def _joined(parts: list[Values], back: Array, denominator: int) -> Values:
+    shift = max(part.shift for part in parts)
+    small = all(part.numerators.dtype != object for part in parts) and all(
+        _bits(part.numerators) + shift - part.shift <= _SMALL for part in parts
+    )
+    kind: Any = np.int64 if small else object
+    numerators = np.concatenate([part.numerators.astype(kind) * (1 << (shift - part.shift)) for part in parts])
+    return Values(numerators[back], shift, denominator)
+
+
+def _run(network: Network, inputs: list[Values], denominator: int) -> list[Values]:
+    neurons = [_first(column) for column in inputs]
+    joins: _Joins = {}
+    for layer in network.layers:
+        neurons = _layer(layer, neurons, denominator, joins)
+    return [Values(n.numerators[n.cells.index], n.shift) for n in neurons]
+
+
+def _first(column: Values) -> _Neuron:
+    distinct, index = np.unique(column.numerators, return_inverse=True)
+    return _Neuron(_Cells(index.reshape(-1), len(distinct)), distinct, column.shift, _bits(distinct))
+
+
+def _bits(numbers: Array) -> int:
+    if not len(numbers):
+        return 0
+    return int(max(abs(int(numbers.max())), abs(int(numbers.min())))).bit_length()
+
+
+def _layer(layer: Layer, before: list[_Neuron], denominator: int, joins: _Joins) -> list[_Neuron]:
+    terms: list[list[tuple[int, int, int]]] = [[] for _ in range(layer.n_out)]
+    for row, column, numerator, shift in layer.entries():
+        terms[row].append((column, numerator, shift))
+    return [_neuron(row, before, denominator, layer.relu, joins) for row in terms]
+
+
+def _neuron(
+    terms: list[tuple[int, int, int]], before: list[_Neuron], denominator: int, relu: bool, joins: _Joins
+) -> _Neuron:
+    bias = [(p * denominator, f) for column, p, f in terms if column < 0]
+    read = [(before[column], p, f) for column, p, f in terms if column >= 0]
+    if len(read) == 1 and not bias and read[0][1] == 1 and read[0][2] == 0 and relu:
+        carried = read[0][0]
+        if not len(carried.numerators) or int(carried.numerators.min()) >= 0:
+            return carried
+    if not read:
+        some = before[0].cells
+        cells, columns = _Cells(np.zeros(len(some.index), dtype=np.int64), 1), []
+    else:
+        cells, columns = _common([neuron for neuron, _, _ in read], joins)
+    if len(read) > _WIDE and all(column.dtype != object for column in columns):
+        cells, columns = _coarser(cells, columns)
+    # numerator = odd * 2^t, so that doubling shortens the fraction instead of lengthening the number.
+    scales = [_split(p, f) for _, p, f in read]
+    consts = [_split(p, f) for p, f in bias]
+    out_shift = max(
+        [0] + [neuron.shift + s for (neuron, _, _), (_, s) in zip(read, scales, strict=True)] + [s for _, s in consts]
+    )
+    factors = [odd << (out_shift - neuron.shift - s) for (neuron, _, _), (odd, s) in zip(read, scales, strict=True)]
+    constant = sum(odd << (out_shift - s) for odd, s in consts)
+    widest = max(
+        [constant.bit_length()]
+        + [neuron.bits + factor.bit_length() for (neuron, _, _), factor in zip(read, factors, strict=True)]
+    )
+    bits = widest + (len(read) + len(consts)).bit_length()
+    return _summed(cells, columns, factors, constant, out_shift, bits, relu)
+
+
+def _summed(
+    cells: _Cells, columns: list[Array], factors: list[int], constant: int, shift: int, bits: int, relu: bool
+) -> _Neuron:
+    small = bits <= _SMALL and all(column.dtype != object for column in columns)
+    total: Array = np.full(cells.count, constant, dtype=np.int64 if small else object)
+    for column, factor in zip(columns, factors, strict=True):
+        part = column if small else column.astype(object)
+        total = total + part * factor
+    if relu:
+        total = np.maximum(total, 0)
+    if not small:
+        bits = _bits(total)
+        if bits <= _SMALL:
+            total = total.astype(np.int64)
+    return _Neuron(cells, total, shift, bits)
+
+
+def _split(numerator: int, shift: int) -> tuple[int, int]:
+    """numerator / 2^shift as odd / 2^s, where s may be negative."""
+    if numerator == 0:
+        return 0, 0
+    zeros = (numerator & -numerator).bit_length() - 1
+    return numerator >> zeros, shift - zeros
+
+
+def _common(neurons: list[_Neuron], joins: _Joins) -> tuple[_Cells, list[Array]]:
+    """Cells in which every one of the neurons has one value, and these values."""
+    kinds = list({id(neuron.cells): neuron.cells for neuron in neurons}.values())
+    if len(kinds) == 1:
+        return kinds[0], [neuron.numerators for neuron in neurons]
+    key = tuple(sorted(id(cells) for cells in kinds))
+    if key not in joins:
+        joins[key] = (*_join(kinds), kinds)
+    cells, members, _ = joins[key]
+    return cells, [n.numerators if n.cells is cells else n.numerators[n.cells.index[members]] for n in neurons]
+
+
+def _join(kinds: list[_Cells]) -> tuple[_Cells, Array]:
+    """The cells of samples that agree in all kinds, and one sample of each; one of the kinds itself where it is that."""
+    code, count = kinds[0].index, kinds[0].count
+    for other in kinds[1:]:
+        found, code = np.unique(code.astype(np.int64) * other.count + other.index, return_inverse=True)
+        code, count = code.reshape(-1), len(found)
+    cells = next((kind for kind in kinds if kind.count == count), _Cells(code, count))
+    members = np.empty(count, dtype=np.int64)
+    members[cells.index] = np.arange(len(code))
+    return cells, members
+
+
+def _coarser(cells: _Cells, columns: list[Array]) -> tuple[_Cells, list[Array]]:
+    """Merge cells in which all columns agree."""
+    table = np.stack(columns)
+    keep = np.ones(cells.count, dtype=bool)
+    keep[1:] = (table[:, 1:] != table[:, :-1]).any(axis=0)
+    # Neighbours only: cells are in order of the input, and what a row can tell apart are stretches of it.
+    place = np.cumsum(keep) - 1
+    merged = _Cells(place[cells.index], int(place[-1]) + 1)
+    return merged, [column[keep] for column in columns]

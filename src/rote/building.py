@@ -17,7 +17,7 @@ from rote.certificate import check_all, issue, json_bytes
 from rote.config import LARGEST, Architecture, check_dtype
 from rote.construct.record import Construction, Options, Progress, quiet
 from rote.errors import AssumptionError, CapacityError, RoteError, ShapeError, UnknownName, UsageError
-from rote.facts import FactTable, Tokens, VectorTable
+from rote.facts import FactTable, SequenceTable, Tokens, VectorTable
 from rote.memory import Memory, verify
 from rote.model import checkpoint, tokenizer
 from rote.model.attention_layer import AttentionLayer
@@ -41,7 +41,7 @@ _MOST_ATTEMPTS = 40
 def builders(takes: str | None = None) -> dict[str, AnyBuilder]:
     """The theorems that hand over weights, by key."""
     found = {key: t for key, t in theorems.registry().items() if isinstance(t, Builder)}
-    return {key: t for key, t in found.items() if takes is None or t.takes == takes}
+    return {key: t for key, t in found.items() if takes is None or takes in (t.takes, *t.also_takes)}
 
 
 @dataclass(frozen=True)
@@ -59,33 +59,55 @@ class Request:
     refine: bool = False
     partial: bool = False
     """Hand over a model that loses facts, instead of refusing."""
+    variant: str | None = None
+    with_positions: bool = False
+    delta: float | None = None
+    radius: float | None = None
+
+
+Facts = FactTable | VectorTable | SequenceTable
 
 
 def build(
-    facts: FactTable | VectorTable,
+    facts: Facts,
     *,
     with_: str = "auto",
     n_heads: int | None = None,
     d_model: int | None = None,
     d_head: int | None = None,
     d_mlp: int | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     rank1_qk: bool = False,
     refine: bool = False,
     arch: Arch = "rote",
     tokens: Tokens = "cells",
     rng: np.random.Generator | int = 0,
     partial: bool = False,
+    variant: str | None = None,
+    with_positions: bool = False,
+    delta: float | None = None,
+    radius: float | None = None,
     progress: Progress = quiet,
 ) -> Memory:
     """A model that recalls every fact, by construction and without a gradient step on the whole.
 
     `with_` names a construction, or is "auto" for the one with the fewest parameters that recalls all at `dtype`.
     What is not given of the shape is planned. `rng` is a seed or a generator. `tokens` says how texts are cut when the
-    model is asked; it is recorded with the model.
+    model is asked; it is recorded with the model. `dtype` is "float32", or "exact" for bit extraction, unless given;
+    `variant`, `with_positions`, `delta` and `radius` are for bit extraction.
     """
-    if not isinstance(facts, (FactTable, VectorTable)):
-        raise UsageError(f"rote.build needs a FactTable or a VectorTable, got a {type(facts).__name__}.")
+    if not isinstance(facts, (FactTable, VectorTable, SequenceTable)):
+        raise UsageError(f"rote.build needs a FactTable, VectorTable or SequenceTable, got a {type(facts).__name__}.")
+    if isinstance(facts, SequenceTable) and with_ == "auto":
+        with_ = "kajitsuka2025_seq2seq"
+    named = builders().get(with_)
+    native = named is not None and named.native == "exact"
+    if not native and (variant is not None or with_positions or delta is not None or radius is not None):
+        raise UsageError("variant, with-positions, delta and radius are for bit extraction (kajitsuka2025_...).")
+    if native and not (n_heads is d_model is d_head is d_mlp is None):
+        raise UsageError(f"{with_} finds its own depth and width; leave out the heads and widths.")
+    if dtype is None:
+        dtype = "exact" if native else "float32"
     for name, value in (("n_heads", n_heads), ("d_model", d_model), ("d_head", d_head), ("d_mlp", d_mlp)):
         if value is not None and not 1 <= value <= LARGEST:
             raise ShapeError(f"{name} must be from 1 to {LARGEST:,}, got {value:,}.")
@@ -93,24 +115,38 @@ def build(
         raise UsageError("only mlp_fit stores facts in an MLP; leave out d_mlp, or build with mlp_fit and arch rote.")
     if rank1_qk and (arch != "rote" or with_ not in ("auto", "dana2025_cor1", "argmax_fit")):
         raise UsageError("rank-1 QK is for dana2025_cor1 and argmax_fit with arch rote.")
-    request = Request(with_, n_heads, d_model, d_head, d_mlp, dtype, rank1_qk, tokens, refine, partial)
-    if check_dtype(dtype) == "exact":
+    request = Request(
+        with_,
+        n_heads,
+        d_model,
+        d_head,
+        d_mlp,
+        dtype,
+        rank1_qk,
+        tokens,
+        refine,
+        partial,
+        variant,
+        with_positions,
+        delta,
+        radius,
+    )
+    if check_dtype(dtype) == "exact" and not native:
         raise UsageError("these constructions live in floating point; choose float64, float32, bfloat16 or float16.")
     if arch not in ARCHS:
         raise UnknownName("architecture", arch, ARCHS)
     if arch == "llama":
         from rote.stock_building import build_stock
 
+        if isinstance(facts, SequenceTable):
+            raise UsageError("a stock Llama gives one answer a context; sequences are built with --arch rote.")
         return build_stock(facts, request, rng, progress)
     return _build_own(facts, request, rng, progress)
 
 
-def _build_own(
-    facts: FactTable | VectorTable, request: Request, rng: np.random.Generator | int, progress: Progress
-) -> Memory:
+def _build_own(facts: Facts, request: Request, rng: np.random.Generator | int, progress: Progress) -> Memory:
     _, seed = as_generator(rng)
-    takes = "vectors" if isinstance(facts, VectorTable) else "facts"
-    chosen = _chosen(request.with_, takes)
+    chosen = _chosen(request.with_, _takes(facts))
     if request.d_mlp is not None:
         chosen = [builder for builder in chosen if builder.key == "mlp_fit"]
     if request.rank1_qk:
@@ -150,7 +186,7 @@ def _build_own(
 
 def build_at(
     builder: AnyBuilder,
-    facts: FactTable | VectorTable,
+    facts: Facts,
     arch: Architecture,
     request: Request,
     rng: np.random.Generator | int,
@@ -162,7 +198,7 @@ def build_at(
 
 def _attempt(
     builder: AnyBuilder,
-    facts: FactTable | VectorTable,
+    facts: Facts,
     arch: Architecture,
     request: Request,
     generator: np.random.Generator,
@@ -171,9 +207,25 @@ def _attempt(
     progress: Progress,
 ) -> Memory:
     builder.admit(facts, arch)
-    _refuse_overload(builder, facts, arch, request)
-    options = Options(dtype=request.dtype, rank1_qk=request.rank1_qk, refine=request.refine)
+    if arch.n_layers < LARGEST:
+        _refuse_overload(builder, facts, arch, request)
+    options = Options(
+        dtype=request.dtype,
+        rank1_qk=request.rank1_qk,
+        refine=request.refine,
+        variant=request.variant,
+        with_positions=request.with_positions,
+        delta=request.delta,
+        radius=request.radius,
+    )
     made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    if made.kind == "exact_transformer":
+        from rote.exact_building import judge_exact
+
+        return judge_exact(
+            builder, made, facts, dtype=request.dtype, tokens=request.tokens, seed=seed, progress=progress
+        )
+    assert not isinstance(facts, SequenceTable), "only bit extraction takes sequences"
     return _judge(builder, made, facts, request, seed, refused, progress)
 
 
@@ -188,8 +240,14 @@ def as_generator(rng: np.random.Generator | int) -> tuple[np.random.Generator, i
     return rng, None
 
 
-def _n_facts(facts: FactTable | VectorTable) -> int:
-    return facts.n_facts if isinstance(facts, FactTable) else facts.n_examples
+def _n_facts(facts: Facts) -> int:
+    return facts.n_examples if isinstance(facts, VectorTable) else facts.n_facts
+
+
+def _takes(facts: Facts) -> str:
+    if isinstance(facts, VectorTable):
+        return "vectors"
+    return "facts" if isinstance(facts, FactTable) else "sequences"
 
 
 def _words(arch: Architecture) -> str:
@@ -199,14 +257,18 @@ def _words(arch: Architecture) -> str:
 
 def _chosen(with_: str, takes: str) -> list[AnyBuilder]:
     if with_ == "auto":
-        return list(builders(takes).values())
+        return [builder for builder in builders(takes).values() if builder.native == "floats"]
     known = builders()
     if with_ not in known:
         if with_ in theorems.registry():
             raise UsageError(f"{with_} is a bound without a construction; choose one of {', '.join(known)}, or auto.")
         raise UnknownName("construction", with_, [*known, "auto"])
-    if known[with_].takes != takes:
-        what = "vectors (a .safetensors file of queries and contexts)" if takes == "facts" else "token facts"
+    if takes not in (known[with_].takes, *known[with_].also_takes):
+        what = {
+            "vectors": "vectors (a .safetensors file of queries and contexts)",
+            "facts": "token facts",
+            "sequences": "sequences (a facts file with a target for every token)",
+        }[known[with_].takes]
         raise UsageError(f"{with_} builds from {what}; for these data choose one of {', '.join(builders(takes))}.")
     return [known[with_]]
 
@@ -223,9 +285,15 @@ def demand_of(facts: FactTable | VectorTable, request: Request) -> Demand:
 
 
 def _shapes(
-    chosen: list[AnyBuilder], facts: FactTable | VectorTable, request: Request, refused: list[str]
+    chosen: list[AnyBuilder], facts: Facts, request: Request, refused: list[str]
 ) -> Iterator[tuple[AnyBuilder, Architecture]]:
     """Constructions with shapes, fewest parameters first."""
+    if chosen and chosen[0].native == "exact":
+        # Depth and width come from the data: any shape will do.
+        vocab = max(2, (facts.n_classes or 2) if isinstance(facts, VectorTable) else facts.vocab)
+        yield chosen[0], Architecture(1, 1, 1, facts.context, vocab, n_layers=LARGEST, d_mlp=LARGEST)
+        return
+    assert not isinstance(facts, SequenceTable), "only bit extraction takes sequences"
     demand = demand_of(facts, request)
     if request.n_heads is not None and (demand.d_model is not None) and request.d_head is not None:
         for builder in chosen:
@@ -253,7 +321,7 @@ def _shapes(
             heapq.heappush(queue, (following.params, i, following, shapes))
 
 
-def _refuse_overload(builder: AnyBuilder, facts: FactTable | VectorTable, arch: Architecture, request: Request) -> None:
+def _refuse_overload(builder: AnyBuilder, facts: Facts, arch: Architecture, request: Request) -> None:
     """More facts than the theorem allows are refused before anything is computed, with a shape that would do."""
     asked = _n_facts(facts)
     bound = builder.limit(facts, arch, request.dtype)
@@ -266,7 +334,9 @@ def _refuse_overload(builder: AnyBuilder, facts: FactTable | VectorTable, arch: 
         )
     if not builder.exact or bound.facts is None or asked <= bound.facts:
         return
-    enough = builder.plan(demand_of(facts, Request(dtype=request.dtype)))
+    enough = None
+    if not isinstance(facts, SequenceTable):
+        enough = builder.plan(demand_of(facts, Request(dtype=request.dtype)))
     hint = (
         f"the smallest shape that would do is {_words(enough.architecture)}"
         if isinstance(enough, Plan)

@@ -3,6 +3,7 @@
 Keys: construction, theorem, facts, bound, bound_exceeded, params (full count), params_by_convention, stored_params,
 bits_per_param, recall and min_margin (by number format), facts_sha256, weights_sha256, shape, dtype, arch, data,
 tokens, seed, version; and `report` with what the construction has to say (conditioning, iterations, who serves whom).
+Exact networks add depth, width, max_bits, total_bits, precision, variant, task and lower_bounds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rote._version import __version__
 from rote.config import CONVENTIONS, Architecture
 from rote.construct.record import finite
-from rote.facts import FactTable, VectorTable
+from rote.facts import FactTable, SequenceTable, VectorTable
 
 if TYPE_CHECKING:
     from rote.referee import Verification
@@ -42,8 +43,14 @@ def check_all(judge: Callable[[str], Verification], dtype: str, *, partial: bool
     return {name: first if name == dtype else judge(name) for name in dict.fromkeys((*CHECKED, dtype))}
 
 
+def _kind_of(facts: FactTable | VectorTable | SequenceTable) -> str:
+    if isinstance(facts, VectorTable):
+        return "vectors"
+    return "facts" if isinstance(facts, FactTable) else "sequences"
+
+
 def issue(
-    facts: FactTable | VectorTable,
+    facts: FactTable | VectorTable | SequenceTable,
     results: Mapping[str, Verification],
     *,
     construction: str,
@@ -61,6 +68,8 @@ def issue(
     """The certificate as plain values. `params` by convention is that of the shape unless given."""
     if isinstance(facts, FactTable):
         n_facts, bits = facts.n_facts, math.log2(max(2, facts.n_targets))
+    elif isinstance(facts, SequenceTable):
+        n_facts, bits = facts.n_facts, facts.context * math.log2(max(2, facts.n_targets))
     else:
         n_facts, bits = facts.n_examples, math.log2(max(2, facts.n_classes or 2))
     counts = dict(params) if params is not None else {name: arch.params(name) for name in CONVENTIONS}
@@ -83,7 +92,7 @@ def issue(
         "shape": arch.to_dict(),
         "dtype": dtype,
         "arch": kind,
-        "data": "facts" if isinstance(facts, FactTable) else "vectors",
+        "data": _kind_of(facts),
         "tokens": tokens,
         "seed": seed,
         "version": __version__,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture
 from rote.errors import CheckpointError, UnknownName, UsageError
-from rote.facts import PAD, FactTable, Tokens, VectorTable, check_tokens
+from rote.facts import PAD, FactTable, SequenceTable, Tokens, VectorTable, check_tokens
 from rote.model import checkpoint, tokenizer
 from rote.model.attention_layer import AttentionLayer
 from rote.model.transformer import ACTIVATIONS, Transformer
@@ -23,7 +23,10 @@ from rote.referee import Verification
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Answer", "Memory", "load", "verify"]
+    from rote.exact.transformer import ExactTransformer
+    from rote.model.relu_transformer import ReluTransformer
+
+__all__ = ["Answer", "Memory", "exact_model", "load", "verify"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Answer:
 class Memory:
     """A model, what is known about it, and how to talk to it."""
 
-    model: nn.Module
+    model: nn.Module | ExactTransformer
     certificate: dict[str, Any]
     vocabulary: tuple[str, ...] = ()
     tokens: Tokens = "cells"
@@ -92,19 +95,44 @@ class Memory:
         import torch
 
         ids = self.encode(words)
+        exact = _as_exact(self.model)
+        if exact is not None:
+            return self._labels(exact, ids)
         with torch.no_grad():
             logits = self._logits(ids).to(torch.float64)
         probabilities = torch.softmax(logits, dim=0)
         best = torch.topk(logits, min(top, len(logits))).indices.tolist()
         return [Answer(self.vocabulary[i], float(probabilities[i]), float(logits[i])) for i in best]
 
+    def _labels(self, exact: ExactTransformer, ids: list[int]) -> list[Answer]:
+        """What an exact network says: one label a sequence, or one a position; there is no second guess."""
+        import numpy as np
+
+        from rote.exact.grouped import grouped_labels
+        from rote.referee.exact_transformer import token_outputs
+
+        found = token_outputs(exact, np.array([ids], dtype=np.int64), fast=grouped_labels).labels.reshape(-1)
+        spelled = exact.labels
+        if any(not 0 <= label < len(spelled) for label in found.tolist()):
+            return [Answer("(no label: this context is not one of the facts)", 0.0, 0.0)]
+        tokens = [self.vocabulary[spelled[label]] for label in found.tolist()]
+        return [Answer(token, 1.0, float(label)) for token, label in zip(tokens, found.tolist(), strict=True)]
+
     def _logits(self, ids: list[int]) -> Any:
         import torch
 
+        assert not _as_exact(self.model), "an exact network has labels, not scores"
         if self.is_stock:
             kept = [i for i in ids if self.vocabulary[i] != PAD]
-            return self.model(torch.tensor([kept])).logits[0, -1]
-        return self.model(torch.tensor([ids]))[0]
+            return self._module(torch.tensor([kept])).logits[0, -1]
+        return self._module(torch.tensor([ids]))[0]
+
+    @property
+    def _module(self) -> nn.Module:
+        from torch import nn
+
+        assert isinstance(self.model, nn.Module), "only exact networks are none"
+        return self.model
 
 
 def load(directory: str | Path) -> Memory:
@@ -128,14 +156,41 @@ def load(directory: str | Path) -> Memory:
                 f"tokenizer.json has {len(vocabulary)} tokens, the model {arch.vocab}; one of the files was edited."
             )
     tokens = check_tokens(str(certificate.get("tokens", "cells")))
-    model: nn.Module
+    model: nn.Module | ExactTransformer
     if certificate.get("arch", "rote") != "rote":
         from rote.model.stock import load_stock
 
         model = load_stock(path)
+    elif config.get("model") == "exact_transformer":
+        model = exact_model(config, tensors)[1]
     else:
         model = _own_model(path, config, tensors)
     return Memory(model, certificate, vocabulary, tokens)
+
+
+def exact_model(
+    config: Mapping[str, Any], tensors: Mapping[str, Any]
+) -> tuple[ExactTransformer, ExactTransformer | ReluTransformer]:
+    """The exact transformer of a model directory; and what runs it: itself, or a module of floats."""
+    import torch
+
+    from rote.exact.checkpoint import read_transformer
+    from rote.model.relu_transformer import ReluTransformer
+
+    exact = read_transformer(config, {name: tensor.numpy() for name, tensor in tensors.items()})
+    if exact.precision == "exact":
+        return exact, exact
+    return exact, ReluTransformer(exact, getattr(torch, exact.precision))
+
+
+def _as_exact(model: object) -> ExactTransformer | None:
+    """The exact transformer that a model is, or stands for."""
+    from rote.exact.transformer import ExactTransformer
+    from rote.model.relu_transformer import ReluTransformer
+
+    if isinstance(model, ReluTransformer):
+        return model.exact
+    return model if isinstance(model, ExactTransformer) else None
 
 
 def _own_model(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> nn.Module:
@@ -157,8 +212,8 @@ def _own_model(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Any]
 
 
 def verify(
-    model: Memory | nn.Module | str | Path,
-    facts: FactTable | VectorTable,
+    model: Memory | nn.Module | ExactTransformer | str | Path,
+    facts: FactTable | VectorTable | SequenceTable,
     *,
     dtype: str = "float32",
     tolerance: float = 1e-3,
@@ -174,14 +229,23 @@ def verify(
     from rote.referee.forward import TORCH_DTYPES, layer_outputs, rows_at_once, token_logits
     from rote.referee.recall import score_facts, score_vectors
 
-    if dtype not in TORCH_DTYPES:
-        raise UnknownName("number format", dtype, TORCH_DTYPES)
-    number = TORCH_DTYPES[dtype]
     if isinstance(model, (str, Path)):
         model = load(model)
     memory = model if isinstance(model, Memory) else None
     module = memory.model if memory is not None else model
-    assert not isinstance(module, Memory)
+    exact = _as_exact(module)
+    if exact is not None:
+        from rote.exact_verify import verify_exact
+
+        if memory is not None and not isinstance(facts, VectorTable):
+            facts = _in_words_of(memory, facts)
+        return verify_exact(exact, module, facts, dtype)
+    if isinstance(facts, SequenceTable):
+        raise UsageError("this model gives one answer a context; give it a facts file with one target.")
+    if dtype not in TORCH_DTYPES:
+        raise UnknownName("number format", dtype, TORCH_DTYPES)
+    number = TORCH_DTYPES[dtype]
+    assert isinstance(module, torch.nn.Module), "what is no exact network is a module"
     with torch.no_grad():
         if isinstance(facts, VectorTable):
             if not isinstance(module, AttentionLayer):
@@ -194,7 +258,9 @@ def verify(
         if isinstance(module, AttentionLayer):
             raise UsageError("this model reads vectors; give it a .safetensors file of queries and contexts.")
         if memory is not None:
-            facts = _in_words_of(memory, facts)
+            moved = _in_words_of(memory, facts)
+            assert isinstance(moved, FactTable), "facts stay facts"
+            facts = moved
         if isinstance(module, Transformer):
             weights, activation = dict(module.state_dict()), module.activation
             size = rows_at_once(weights, facts.context)
@@ -208,7 +274,7 @@ def verify(
         return score_facts(facts, lambda c: torch.as_tensor(typed(c)), dtype)
 
 
-def _in_words_of(memory: Memory, facts: FactTable) -> FactTable:
+def _in_words_of(memory: Memory, facts: FactTable | SequenceTable) -> FactTable | SequenceTable:
     """The facts with the model's token ids; tokens or lengths that the model does not know are refused."""
     import numpy as np
 
@@ -231,4 +297,6 @@ def _in_words_of(memory: Memory, facts: FactTable) -> FactTable:
     if facts.context < length:
         pad = np.full((facts.n_facts, length - facts.context), places[PAD])
         contexts = np.concatenate([pad, contexts], axis=1)
+    if isinstance(facts, SequenceTable):
+        return SequenceTable(contexts, ids[facts.targets], Vocabulary(memory.vocabulary), facts.name)
     return FactTable(contexts, ids[facts.targets], Vocabulary(memory.vocabulary), facts.weights, facts.name)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Construction", "ModelKind", "Options", "Progress", "finite", "quiet", "stretch"]
 
-ModelKind = Literal["transformer", "attention_layer"]
+ModelKind = Literal["transformer", "attention_layer", "exact_transformer"]
 
 Progress = Callable[[str, int, int, int | None], None]
 """progress(stage, done, total, facts recalled so far if known)."""
@@ -49,6 +49,14 @@ class Options:
     rank1_qk: bool = False
     refine: bool = False
     """Where the convex fit stops short, go on with weights that make the problem no longer convex."""
+    variant: str | None = None
+    """The memoriser of a bit-extraction network: A, B or C."""
+    with_positions: bool = False
+    """Tokens of a bit-extraction network are told apart by where they stand."""
+    delta: float | None = None
+    """Distinct vectors must be at least so far apart."""
+    radius: float | None = None
+    """No vector may be longer."""
 
 
 @dataclass(frozen=True)
@@ -60,3 +68,5 @@ class Construction:
     weights: dict[str, Tensor] = field(repr=False)
     report: dict[str, Any]
     activation: Literal["identity", "silu"] = "identity"
+    config: dict[str, Any] = field(default_factory=dict)
+    """What the configuration file says beyond the shape, for exact networks."""

@@ -1,1 +1,1 @@
-"""Networks of affine maps and ReLU with exact (dyadic rational) weights: layers, memorisers on the line, bit accounting."""
+"""Networks of affine maps and ReLU with exact (dyadic) weights: layers, memorisers on the line, bit accounting."""

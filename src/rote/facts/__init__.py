@@ -19,6 +19,7 @@ from rote.facts.generate import (
     random_vectors,
 )
 from rote.facts.io import ReadReport, read_facts, write_facts
+from rote.facts.sequences import SequenceTable, read_sequences
 from rote.facts.shipped import ShippedFacts, available, load_facts, load_source
 from rote.facts.table import FactTable
 from rote.facts.tokenise import Tokens, check_tokens
@@ -32,6 +33,7 @@ __all__ = [
     "FactTable",
     "OnConflict",
     "ReadReport",
+    "SequenceTable",
     "ShippedFacts",
     "Tokens",
     "VectorTable",
@@ -49,5 +51,6 @@ __all__ = [
     "random_sequences",
     "random_vectors",
     "read_facts",
+    "read_sequences",
     "write_facts",
 ]

@@ -88,6 +88,13 @@ class VectorTable:
     def d_model(self) -> int:
         return int(self.queries.shape[1])
 
+    def sequences(self) -> FloatArray:
+        """Sequences (T, n + 1, d): the context's vectors, and the query as the last token."""
+        rows = (self.n_examples, self.context, self.d_model)
+        contexts = np.broadcast_to(self.contexts, rows) if self.shared else self.contexts
+        # Adding 0 makes -0.0 and 0.0 one token.
+        return np.concatenate([contexts, self.queries[:, None, :]], axis=1) + 0.0
+
     @cached_property
     def sha256(self) -> str:
         """A hash of the content (not of the name): equal for equal tables, on every machine."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from rote.exact.network import Layer, Network
 
-__all__ = ["Values", "evaluate", "whole"]
+__all__ = ["Values", "evaluate", "labels_of", "whole"]
 
 _CHUNK = 4096
 _SMALL = 62
@@ -60,6 +60,17 @@ def whole(values: Values) -> npt.NDArray[np.int64] | None:
     if quotient.dtype == object and len(quotient) and _bits(quotient) > _SMALL:
         return None
     return quotient.astype(np.int64)
+
+
+def labels_of(values: Values) -> npt.NDArray[np.int64]:
+    """The values as labels: integers from 0, and -1 where one is no such number."""
+    unit = values.denominator << values.shift
+    numerators = values.numerators
+    if unit.bit_length() > _SMALL:
+        numerators = numerators.astype(object)
+    quotient = numerators // unit
+    fits = (numerators % unit == 0) & (quotient >= 0) & (quotient < 1 << _SMALL)
+    return np.where(fits.astype(bool), quotient, -1).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +157,8 @@ def _neuron(
             return carried
     if not read:
         some = before[0].cells
-        cells, columns = _Cells(np.zeros(len(some.index), dtype=np.int64), 1), []
+        cells = _Cells(np.zeros(len(some.index), dtype=np.int64), 1)
+        columns: list[Array] = []
     else:
         cells, columns = _common([neuron for neuron, _, _ in read], joins)
     if len(read) > _WIDE and all(column.dtype != object for column in columns):
@@ -205,7 +217,7 @@ def _common(neurons: list[_Neuron], joins: _Joins) -> tuple[_Cells, list[Array]]
 
 
 def _join(kinds: list[_Cells]) -> tuple[_Cells, Array]:
-    """The cells of samples that agree in all kinds, and one sample of each; one of the kinds itself where it is that."""
+    """The cells of samples that agree in all kinds, and one sample of each; where one of the kinds is that, itself."""
     code, count = kinds[0].index, kinds[0].count
     for other in kinds[1:]:
         found, code = np.unique(code.astype(np.int64) * other.count + other.index, return_inverse=True)

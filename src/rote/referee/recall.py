@@ -53,6 +53,8 @@ class Verification:
     dtype: str
     failures: tuple[Failure, ...]
     max_error: float | None = None
+    evaluator: str | None = None
+    """How an exact network was run: by the generic evaluator, or grouped after a check that it is canonical."""
 
     @property
     def recall(self) -> float:
@@ -69,6 +71,8 @@ class Verification:
         }
         if self.max_error is not None:
             record["max_error"] = _plain(self.max_error)
+        if self.evaluator is not None:
+            record["evaluator"] = self.evaluator
         return record
 
 

@@ -28,8 +28,11 @@ class Builder(Theorem, Generic[Data]):
     """
 
     constructive = True
-    takes: Literal["facts", "vectors"]
-    """A FactTable or a VectorTable."""
+    takes: Literal["facts", "vectors", "sequences"]
+    """A FactTable, a VectorTable or a SequenceTable."""
+    also_takes: tuple[str, ...] = ()
+    native: Literal["floats", "exact"] = "floats"
+    """The arithmetic it is made for: then recall is judged in it, and shapes come from the data."""
     exact: bool = True
     """Whether `limit` is a promise: then more facts are refused before anything is computed."""
 

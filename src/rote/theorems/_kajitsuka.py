@@ -1,14 +1,16 @@
 """Explicit sizes of the bit-extraction networks behind Kajitsuka, Sato 2025, for any data.
 
-A memoriser on the line maps n distinct integer keys in [0, R) to labels in [0, C) and is an affine-ReLU network: sorted
-keys are cut into groups of at most k; the keys and labels of a group are the digits of one long binary fraction, which
-a chain of tent maps shifts out digit by digit (after Vardi, Yehudai, Shamir 2022). A new group is opened at every gap
-of 2^cap or more, so a digit has at most q = cap + c + 1 bits with c = ceil(log2 C), whatever the keys are.
+A memoriser on the line (`rote.exact.digits`) maps n distinct integer keys in [0, R) to labels in [0, C): sorted keys
+are cut into groups of k; the keys and labels of a group are the digits of one long binary fraction, which a chain of
+tent maps shifts out digit by digit (after Vardi, Yehudai, Shamir 2022). Gaps of 2^cap and more are bridged by keys with
+label 0, so a digit has at most q = cap + c + 1 bits with c = ceil(log2 C), whatever the keys are; the first digit of a
+group is absolute and has at most q_1 = log2 R + c + 1.
 
-    groups     m <= (n + (k - 1)(b + 1)) / k,   b = min(n - 1, (R - 1) / 2^cap) gaps of 2^cap or more
-    weights    8 (m - 1) + k (7 q + 17) + 10    wide selector, width 2m - 1, depth k q + 4
-               11 (m - 1) + k (7 q + 17) + 10   narrow selector, width 7, depth m + k q + 4
-    bits       k q + 1 for the widest weight
+    keys       n' <= n + (R - 1) / (2^cap - 1), groups m = ceil(n' / k)
+    weights    5 (m - 1) + k (6 q + 14) + 6 (q_1 - q) and a little: `digit_params` counts them all
+               7 (m - 1) + ... with the narrow selector, which is never wider than 7
+    depth      q_1 + (k - 1) q + a few layers, and m more with the narrow selector
+    bits       q_1 + (k - 1) q + 1 for the widest weight
 
 The transformer is: a token-wise network that gives at most min(T - 1, V) distinguishing tokens a value below A, uniform
 attention (two weights) that adds the values up, and a token-wise network from these sums to the labels. Values below
@@ -20,22 +22,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["LineNet", "TransformerNet", "largest", "next_token_net", "seq2seq_net"]
+from rote.exact.digits import DigitShape, digit_params, label_bits
+
+__all__ = ["LineNet", "TransformerNet", "largest", "line_net", "next_token_net", "seq2seq_net"]
 
 NARROW_WIDTH = 7
 
 
 @dataclass(frozen=True)
 class LineNet:
-    """The size of a memoriser on the line."""
+    """The size of a memoriser on the line, and how it comes about."""
 
     weights: int
     depth: int
     width: int
     max_bits: int
     total_bits: int
+    cap: int
+    shape: DigitShape
 
 
 @dataclass(frozen=True)
@@ -47,38 +53,50 @@ class TransformerNet:
     width: int
     max_bits: int
     total_bits: int
+    first: LineNet
+    second: LineNet
 
 
 def _line_nets(n_keys: int, key_range: int, n_labels: int, max_width: int | None) -> Iterator[LineNet]:
     """Sizes to choose from: for every gap limit, the group sizes at which weights or depth are smallest."""
-    c = max(1, math.ceil(math.log2(n_labels)))
+    c = label_bits(n_labels)
     key_bits = max(1, (key_range - 1).bit_length())
     for cap in range(1, key_bits + 1):
-        big_gaps = min(n_keys - 1, (key_range - 1) >> cap)
+        n_items = n_keys + min((key_range - 1) // ((1 << cap) - 1), (n_keys - 1) * (key_range >> cap))
+        if n_items > 4 * n_keys + 8:
+            continue
         q = cap + c + 1
-        cells = max(1, n_keys - big_gaps - 1)
-        guesses = {math.sqrt(8 * cells / (7 * q + 17)), math.sqrt(11 * cells / (7 * q + 17)), math.sqrt(cells / q)}
+        best = {math.sqrt(w * n_items / (6 * q + 14)) for w in (5, 7)} | {math.sqrt(n_items / q)}
         if max_width is not None:
-            most = (max_width + 1) // 2 - (big_gaps + 1)
-            if most >= 1:
-                guesses.add(cells / most)
-        sizes = {
-            min(n_keys, max(1, guess)) for x in guesses for guess in (math.floor(x), math.ceil(x), math.ceil(x) + 1)
-        }
-        for k in sizes:
-            m = min(n_keys, (n_keys + (k - 1) * (big_gaps + 1)) // k)
-            digits = k * (7 * q + 17) + 10
-            bits = max(k * q + 1, key_bits + c + 2)
-            stored = m * bits + 3 * m * (key_bits + 1) + 5 * (digits + 5 * m)
-            if max_width is None or 2 * m - 1 <= max_width:
-                width = max(NARROW_WIDTH, 2 * m - 1)
+            best.add(n_items / max_width)
+        for k in {min(n_items, max(1, guess)) for x in best for guess in (math.floor(x), math.ceil(x))}:
+            m = -(-n_items // k)
+            for narrow in (False, True):
+                width = NARROW_WIDTH if narrow else max(NARROW_WIDTH, m)
                 if max_width is None or width <= max_width:
-                    yield LineNet(8 * (m - 1) + digits, k * q + 4, width, bits, stored)
-            if max_width is None or max_width >= NARROW_WIDTH:
-                yield LineNet(11 * (m - 1) + digits, m + k * q + 4, NARROW_WIDTH, bits, stored)
+                    for merged in (True, False):
+                        shape = DigitShape(k, key_bits + c + 1, q, c, key_range - 1, 0, merged, narrow)
+                        yield _sized(shape, n_items, m, width, key_bits, cap)
 
 
-def _line_net(
+def _sized(shape: DigitShape, n_items: int, m: int, width: int, key_bits: int, cap: int) -> LineNet:
+    weights = digit_params(n_items, shape)
+    c, k, gain = shape.label_bits, shape.items, shape.gain.bit_length() + shape.label_bits
+    depth = (m + 1 if shape.narrow else 3) + 1 + shape.code_bits + 2 + (c + 1 if shape.merged else 1)
+    # Codes once each, thresholds, what compares keys, labels on their way; the rest are 1, 2 and 4.
+    large = m * (shape.code_bits + 1 + key_bits + 2) + k * (2 * (shape.bits + 2) + 6 * (gain + 2)) + 14 * c * (gain + 2)
+    return LineNet(
+        weights,
+        depth,
+        width,
+        max(shape.code_bits + 1, gain + 2, key_bits + c + 4),
+        large + 4 * weights + 64,
+        cap,
+        shape,
+    )
+
+
+def line_net(
     n_keys: int, key_range: int, n_labels: int, *, max_width: int | None = None, shallow: bool = False
 ) -> LineNet | None:
     """The memoriser with the fewest weights, or with the least depth; None if no width allows one."""
@@ -89,10 +107,13 @@ def _line_net(
 def _join(first: LineNet, second: LineNet, extra_weights: int) -> TransformerNet:
     return TransformerNet(
         weights=first.weights + second.weights + extra_weights,
-        depth=first.depth + second.depth + 1,
+        # Attention, and the neuron that turns its mean into a key.
+        depth=first.depth + second.depth + 2,
         width=max(first.width, second.width),
         max_bits=max(first.max_bits, second.max_bits),
-        total_bits=first.total_bits + second.total_bits + 5 * extra_weights,
+        total_bits=first.total_bits + second.total_bits + 64 * extra_weights,
+        first=first,
+        second=second,
     )
 
 
@@ -102,11 +123,11 @@ def next_token_net(
     """The network that gives each of T bags of n tokens a label."""
     values = n_facts * (n_facts - 1) // 2 + 1
     kept = max(1, min(n_facts - 1, vocab))
-    first = _line_net(kept, vocab, values, max_width=max_width, shallow=shallow)
-    second = _line_net(n_facts, context * (values - 1) + 1, n_labels, max_width=max_width, shallow=shallow)
+    first = line_net(kept, vocab, values, max_width=max_width, shallow=shallow)
+    second = line_net(n_facts, context * (values - 1) + 1, n_labels, max_width=max_width, shallow=shallow)
     if first is None or second is None:
         return None
-    # Two weights of the attention layer, one that turns the mean into a sum.
+    # Two weights of the attention layer, one of the neuron that turns the mean into a sum.
     return _join(first, second, 3)
 
 
@@ -117,15 +138,18 @@ def seq2seq_net(
     values = n_facts * (n_facts - 1) // 2 + 1
     kept = max(1, min(n_facts - 1, vocab))
     room = None if max_width is None else max_width - 1
-    first = _line_net(kept, vocab, values, max_width=room, shallow=shallow)
+    first = line_net(kept, vocab, values, max_width=room, shallow=shallow)
     pairs = n_facts * min(context, vocab)
     key_range = vocab * (context * (values - 1) + 1)
-    second = _line_net(pairs, key_range, n_labels, max_width=max_width, shallow=shallow)
+    second = line_net(pairs, key_range, n_labels, max_width=max_width, shallow=shallow)
     if first is None or second is None:
         return None
     # The token itself is carried past the first network, one weight a layer.
-    carried = LineNet(
-        first.weights + first.depth, first.depth, first.width + 1, first.max_bits, first.total_bits + first.depth
+    carried = replace(
+        first,
+        weights=first.weights + first.depth,
+        width=first.width + 1,
+        total_bits=first.total_bits + 2 * first.depth,
     )
     return _join(carried, second, 4)
 

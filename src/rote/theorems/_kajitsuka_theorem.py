@@ -1,14 +1,18 @@
-"""Next-token and sequence-to-sequence theorems differ only in their network; this is what they share."""
+"""Bound and plan of the next-token and the sequence-to-sequence theorem, which differ only in their network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from rote.config import Architecture, bits_of
-from rote.theorems._base import Bound, Condition, Demand, NoPlan, Plan, Setting, Theorem, condition
+from rote.theorems._base import Bound, Condition, Demand, NoPlan, Plan, Setting, condition
+from rote.theorems._builder import Builder
 from rote.theorems._kajitsuka import TransformerNet, largest
 
 __all__ = ["BitExtraction"]
+
+Data = TypeVar("Data")
 
 SEARCH_LIMIT = 10**12
 
@@ -23,7 +27,7 @@ def _bags(vocab: int, context: int, enough: int) -> int:
     return found
 
 
-class BitExtraction(Theorem):
+class BitExtraction(Builder[Data]):
     """Bound and plan of a bit-extraction transformer.
 
     A shape holds T facts if the explicit network for any T facts has no more layers than n_layers and is no wider than
@@ -32,7 +36,7 @@ class BitExtraction(Theorem):
     """
 
     kind = "lower"
-    constructive = True
+    native = "exact"
 
     network: Callable[..., TransformerNet | None]
     labels_per_fact: Callable[[int], int]

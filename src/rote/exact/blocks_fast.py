@@ -1,0 +1,235 @@
+"""A fast exact evaluation of the networks of variant C (`rote.exact.blocks`).
+
+First every layer is compared with the canonical one: the parameters of the construction (frame, thresholds, long
+weights, digits, tables, masks) are read from the network, the canonical network is put together from them, and one
+weight that differs is enough to be refused. How the parameters are guessed is therefore no matter of trust. Then the
+tent maps are run on each long weight, once per group instead of once per key, and what the proofs in `blocks` and
+`readout` ask of them is checked (even digits, gaps, the distance from 0 and 1 behind a table); keys are 64-bit integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.exact.blocks import KEY_BITS, WIDTH, Shape, assemble
+from rote.exact.hashing import Frame, IntArray, Orbit
+from rote.exact.network import BIAS, Layer, Network
+
+__all__ = ["evaluate_blocks"]
+
+_CHUNK = 1 << 17
+_FIRST = 4
+"""Layers before the tent maps on a long weight."""
+_Rows = list[dict[int, tuple[int, int]]]
+
+
+def evaluate_blocks(network: Network, keys: IntArray) -> IntArray | None:
+    """The outputs for integer keys; None if the network is not of variant C, or a key is outside the frame of its data.
+
+    The frame: keys low, low + 2^k, low + 2 * 2^k, ... below low + 2^(k + key_bits); all keys of the data are in it.
+    """
+    parts = _parts(network)
+    if parts is None:
+        return None
+    inside, starts, strings, shape = parts
+    local = (keys - inside.low) >> inside.shift
+    if (local < 0).any() or (local >> inside.bits).any() or ((local << inside.shift) + inside.low != keys).any():
+        return None
+    if any(b <= a for a, b in zip([0, *starts], starts, strict=False)):
+        return None
+    decoded = [_decoded(shape, number) for number in strings]
+    found = [each for each in decoded if each is not None]
+    if len(found) < len(decoded):
+        return None
+    thresholds = np.array([gaps for gaps, _ in found], dtype=np.int64).reshape(len(found), -1)
+    # bits[row of all columns, group * blocks + block]
+    bits = np.concatenate([tables for _, tables in found], axis=1)
+    firsts = np.array(starts, dtype=np.int64)
+    chunks = [local[at : at + _CHUNK] for at in range(0, len(local), _CHUNK)]
+    out = [_labels(shape, firsts, thresholds, bits, chunk) for chunk in chunks]
+    return np.concatenate(out) if out else np.zeros(0, dtype=np.int64)
+
+
+def _labels(
+    shape: Shape, starts: IntArray, thresholds: IntArray, bits: npt.NDArray[np.bool_], keys: IntArray
+) -> IntArray:
+    group = np.searchsorted(starts, keys, side="right")
+    block = np.zeros(len(keys), dtype=np.int64)
+    cells = keys >> shape.grid
+    for at in range(shape.blocks - 1):
+        block[cells >= thresholds[group, at]] = at + 1
+    table = group * shape.blocks + block
+    masks = [np.ones(len(keys), dtype=np.bool_)]
+    if shape.rows > 1:
+        masks += shape.orbit.masks(shape.orbit.folded(keys), 0, shape.rows - 1)
+    labels = np.zeros(len(keys), dtype=np.int64)
+    for column in range(shape.n_bits):
+        # The network counts the rows that do not contribute.
+        odd = np.full(len(keys), shape.rows % 2 == 1)
+        for row, mask in enumerate(masks):
+            odd ^= mask & bits[column * shape.rows + row][table]
+        labels |= odd.astype(np.int64) << column
+    return labels
+
+
+def _decoded(shape: Shape, number: int) -> tuple[list[int], npt.NDArray[np.bool_]] | None:
+    """Run the tent maps on a weight number / 2^length: thresholds of its blocks but the first, and their tables."""
+    shift = shape.length
+    if not 0 < number < 1 << shift:
+        return None
+    tables = np.zeros((shape.table, shape.blocks), dtype=np.bool_)
+    thresholds: list[int] = []
+    total = 0
+    for block in range(shape.blocks):
+        for row in range(shape.table):
+            shift -= 1
+            if number >> shift and number != 1 << shift:
+                tables[row, block] = True
+                number = (2 << shift) - number
+        edge = shift - shape.reach - 1
+        if edge < 0 or not 1 << edge <= number <= (1 << shift) - (1 << edge):
+            return None
+        bits = shape.digit_bits(block + 1) if block + 1 < shape.blocks else shape.closing
+        if bits:
+            before, end = number, shift - bits
+            while shift > end:
+                shift -= 1
+                if number >> shift:
+                    number = (2 << shift) - number
+            digit, rest = divmod(before - number, 1 << end)
+            if rest or digit % 2 or digit < 0 or not 0 < number < 1 << end:
+                return None
+            total += digit // 2
+            thresholds.append(total)
+    if shape.closing and thresholds.pop() != shape.horizon:
+        return None
+    return thresholds, tables
+
+
+def _rows(layer: Layer) -> _Rows:
+    """Per neuron: what it reads (column, or -1 for the bias), as numerator and shift."""
+    rows: _Rows = [{} for _ in range(layer.n_out)]
+    for row, column, numerator, shift in layer.entries():
+        rows[row][column] = (numerator, shift)
+    return rows
+
+
+def _parts(network: Network) -> tuple[Frame, list[int], list[int], Shape] | None:
+    """What the network is made of, if assembling that gives the network."""
+    if (network.n_in, network.n_out) != (1, 1) or network.depth <= _FIRST:
+        return None
+    layers = [_rows(layer) for layer in network.layers]
+    first = layers[0][0] if layers[0] else {}
+    if 0 not in first:
+        return None
+    shift = first[0][1]
+    offset, down = first.get(BIAS, (0, 0))
+    low = -offset << (shift - down) if down <= shift else -1
+    starts = [row[BIAS][0] for row in layers[1] if BIAS in row]
+    words = [row for row in layers[3] if BIAS in row]
+    if len(words) != 1 or low < 0:
+        return None
+    length = words[0][BIAS][1]
+    strings = [words[0].pop(BIAS)[0]]
+    for _, (numerator, under) in sorted(words[0].items()):
+        if under > length:
+            return None
+        strings.append(strings[-1] + (numerator << (length - under)))
+    if len(strings) != len(starts) + 1:
+        return None
+    bare = Frame(low, shift, 1)
+    for shape in _shapes(layers, length):
+        inside = replace(bare, bits=shape.orbit.key_bits)
+        # The layers of the groups are compared last, and once: they are the largest.
+        small = assemble(inside, [], [1], shape)
+        if small.depth != network.depth or not all(
+            a.same(b) for a, b in zip(small.layers[_FIRST + 1 :], network.layers[_FIRST + 1 :], strict=True)
+        ):
+            continue
+        if network.same(assemble(inside, starts, strings, shape)):
+            return inside, starts, strings, shape
+    return None
+
+
+def _shapes(layers: list[_Rows], length: int) -> Iterator[Shape]:
+    """Shapes that the network may have; some weights tell."""
+    loop = _loop(layers, length)
+    if loop is None:
+        return
+    if loop.rows == 1:
+        for bits in [loop.orbit.key_bits] if loop.blocks > 1 else [1]:
+            yield replace(loop, orbit=Orbit(bits, WIDTH, bits, 0), n_bits=loop.n_bits)
+    for n_bits, orbit in _orbits(layers, loop.orbit.key_bits if loop.blocks > 1 else None):
+        if loop.table % n_bits == 0:
+            yield replace(loop, orbit=orbit, n_bits=n_bits, rows=loop.table // n_bits)
+
+
+def _loop(layers: list[_Rows], length: int) -> Shape | None:
+    """The shape as far as the loop over the blocks tells: a table is one row of so many label bits here."""
+    blank = Orbit(1, WIDTH, 1, 0)
+    time, first = _FIRST, None
+    while time < len(layers) and first is None:
+        first = next((row for row in layers[time] if _is_far(row)), None)
+        time += 1
+    if first is None:
+        return Shape(blank, length - 1, 1, 1, 0, 0, 0, 0, 0) if length > 1 else None
+    table = time - 1 - _FIRST
+    offset = first.pop(BIAS)[0]
+    grid = next(under for numerator, under in first.values() if numerator == -1)
+    opening = max(numerator for numerator, _ in first.values()).bit_length()
+    key_bits = offset.bit_length() - 1 + grid
+    digits, at, horizon = [opening], time - 1 + opening, 0
+    while at + table < len(layers):
+        step = [row for row in layers[at + table] if _is_step(row)]
+        if not step:
+            break
+        bits = max(numerator for numerator, _ in step[0].values()).bit_length()
+        digits.append(bits)
+        at += table + bits
+        if at >= len(layers):
+            return None
+        back = [row[BIAS][0] for row in layers[at] if BIAS in row and row[BIAS][0] > 0 and len(row) == 4]
+        if back:
+            horizon = (back[0] >> grid) - offset
+            break
+    closing = digits.pop() if horizon else 0
+    digit = digits[1] if len(digits) > 1 else 0
+    return Shape(Orbit(key_bits, WIDTH, 1, 0), table, 1, len(digits) + 1, grid, opening, digit, closing, horizon)
+
+
+def _is_far(row: dict[int, tuple[int, int]]) -> bool:
+    """The first h: an offset, less the key, and the digit."""
+    return len(row) == 4 and row.get(BIAS, (0, 0))[0] > 1 and any(numerator == -1 for numerator, _ in row.values())
+
+
+def _is_step(row: dict[int, tuple[int, int]]) -> bool:
+    """A later h: the one before, and the digit."""
+    if len(row) != 3 or BIAS in row or any(under for _, under in row.values()):
+        return False
+    low, middle, high = sorted(numerator for numerator, _ in row.values())
+    return low == -high and middle == 1 < high
+
+
+def _orbits(layers: list[_Rows], key_bits: int | None) -> Iterator[tuple[int, Orbit]]:
+    """Numbers of label bits, and masks."""
+    for start in range(1, 2 * WIDTH // 3 + 1):
+        factor = Orbit(start, WIDTH, start, 0).multiplier(0, 0)
+        times = [
+            time
+            for time, layer in enumerate(layers)
+            if any((factor, 0) in row.values() and BIAS not in row for row in layer)
+        ]
+        for warm in range(WIDTH - start + 1) if times else ():
+            for bits in [key_bits] if key_bits else range(start, KEY_BITS + 1):
+                orbit = Orbit(bits, WIDTH, start, warm)
+                folds = orbit.folds
+                begin = times[0] - len(folds) - (len(times) > 1 and bool(folds))
+                if begin >= 0 and all(
+                    any(row.get(BIAS, (0, 0))[0] == -(1 << f) for row in layers[begin + at])
+                    for at, (_, f) in enumerate(folds)
+                ):
+                    yield len(times), orbit

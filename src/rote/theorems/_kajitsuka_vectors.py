@@ -1,0 +1,55 @@
+"""Vectors as sequences for the bit-extraction theorem: norms, distances, and duplicates up to order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rote.errors import AssumptionError, UsageError
+
+if TYPE_CHECKING:
+    from rote.construct.record import Options
+    from rote.facts import VectorTable
+
+__all__ = ["check_vectors"]
+
+
+def check_vectors(data: VectorTable, options: Options, theorem: str) -> None:
+    """(r, delta)-separation and distinctness up to order; the first offender is named."""
+    from rote.exact.bags import closest_tokens, equal_bags
+
+    if options.dtype != "exact":
+        raise UsageError(f"{theorem} takes vectors in exact arithmetic only; leave out --precision, or say exact.")
+    if options.with_positions:
+        raise UsageError("--with-positions is for token facts; add a coordinate to the vectors instead.")
+    sequences = data.sequences()
+    t, n, d = sequences.shape
+    tokens, first, index = np.unique(sequences.reshape(t * n, d), axis=0, return_index=True, return_inverse=True)
+
+    def where(token: int) -> str:
+        example, place = divmod(int(first[token]), n)
+        return f"example {example + 1}, {'query' if place == n - 1 else f'context vector {place + 1}'}"
+
+    if options.radius is not None:
+        norms = np.linalg.norm(tokens, axis=1)
+        worst = int(np.argmax(norms))
+        if norms[worst] > options.radius:
+            raise AssumptionError(
+                f"{theorem} needs tokens of norm at most r = {options.radius:g}; {where(worst)} has norm "
+                f"{norms[worst]:.6g}, {int((norms > options.radius).sum()):,} tokens in all. Scale the vectors."
+            )
+    if options.delta is not None:
+        pair = closest_tokens(tokens)
+        if pair is not None and pair.distance < options.delta:
+            raise AssumptionError(
+                f"{theorem} needs distinct tokens at least delta = {options.delta:g} apart; {where(pair.first)} and "
+                f"{where(pair.second)} are {pair.distance:.6g} apart. Merge them, or lower --delta."
+            )
+    clash = equal_bags(index.reshape(t, n))
+    if clash is not None:
+        one, other, count = clash
+        raise AssumptionError(
+            f"{theorem} adds up tokens, so sequences must differ as bags; examples {one + 1} and {other + 1} have the "
+            f"same vectors up to order, {count:,} such examples in all. Drop one of them."
+        )

@@ -20,6 +20,7 @@ def test_exported_names() -> None:
         "Plan",
         "PlanList",
         "RoteError",
+        "SequenceTable",
         "Setting",
         "Theorem",
         "VectorTable",
@@ -30,6 +31,7 @@ def test_exported_names() -> None:
         "load_facts",
         "plan",
         "read_facts",
+        "read_sequences",
         "verify",
     ]
     for name in rote.__all__:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from rote.config import Architecture as Architecture
     from rote.errors import RoteError as RoteError
     from rote.facts import FactTable as FactTable
+    from rote.facts import SequenceTable as SequenceTable
     from rote.facts import VectorTable as VectorTable
     from rote.facts import load_facts as load_facts
     from rote.facts import read_facts as read_facts
+    from rote.facts import read_sequences as read_sequences
     from rote.memory import Memory as Memory
     from rote.memory import load as load
     from rote.memory import verify as verify
@@ -39,6 +41,7 @@ _HOME = {
     "Plan": "rote.theorems",
     "PlanList": "rote.capacity",
     "RoteError": "rote.errors",
+    "SequenceTable": "rote.facts",
     "Setting": "rote.theorems",
     "Theorem": "rote.theorems",
     "VectorTable": "rote.facts",
@@ -48,6 +51,7 @@ _HOME = {
     "load_facts": "rote.facts",
     "plan": "rote.capacity",
     "read_facts": "rote.facts",
+    "read_sequences": "rote.facts",
     "verify": "rote.memory",
 }
 
@@ -60,6 +64,7 @@ __all__ = [
     "Plan",
     "PlanList",
     "RoteError",
+    "SequenceTable",
     "Setting",
     "Theorem",
     "VectorTable",
@@ -70,6 +75,7 @@ __all__ = [
     "load_facts",
     "plan",
     "read_facts",
+    "read_sequences",
     "verify",
 ]
 

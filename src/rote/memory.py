@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from rote.exact.transformer import ExactTransformer
-    from rote.model.relu_transformer import ReluTransformer
 
 __all__ = ["Answer", "Memory", "exact_model", "load", "verify"]
 
@@ -42,7 +41,7 @@ class Answer:
 class Memory:
     """A model, what is known about it, and how to talk to it."""
 
-    model: nn.Module | ExactTransformer
+    model: nn.Module
     certificate: dict[str, Any]
     vocabulary: tuple[str, ...] = ()
     tokens: Tokens = "cells"
@@ -106,33 +105,22 @@ class Memory:
 
     def _labels(self, exact: ExactTransformer, ids: list[int]) -> list[Answer]:
         """What an exact network says: one label a sequence, or one a position; there is no second guess."""
-        import numpy as np
+        import torch
 
-        from rote.exact.grouped import grouped_labels
-        from rote.referee.exact_transformer import token_outputs
-
-        found = token_outputs(exact, np.array([ids], dtype=np.int64), fast=grouped_labels).labels.reshape(-1)
-        spelled = exact.labels
-        if any(not 0 <= label < len(spelled) for label in found.tolist()):
+        with torch.no_grad():
+            found = [float(label) for label in self.model(torch.tensor([ids])).reshape(-1)]
+        known = len(exact.labels)
+        if any(label != int(label) or not 0 <= label < known for label in found):
             return [Answer("(no label: this context is not one of the facts)", 0.0, 0.0)]
-        tokens = [self.vocabulary[spelled[label]] for label in found.tolist()]
-        return [Answer(token, 1.0, float(label)) for token, label in zip(tokens, found.tolist(), strict=True)]
+        return [Answer(self.vocabulary[exact.labels[int(label)]], 1.0, label) for label in found]
 
     def _logits(self, ids: list[int]) -> Any:
         import torch
 
-        assert not _as_exact(self.model), "an exact network has labels, not scores"
         if self.is_stock:
             kept = [i for i in ids if self.vocabulary[i] != PAD]
-            return self._module(torch.tensor([kept])).logits[0, -1]
-        return self._module(torch.tensor([ids]))[0]
-
-    @property
-    def _module(self) -> nn.Module:
-        from torch import nn
-
-        assert isinstance(self.model, nn.Module), "only exact networks are none"
-        return self.model
+            return self.model(torch.tensor([kept])).logits[0, -1]
+        return self.model(torch.tensor([ids]))[0]
 
 
 def load(directory: str | Path) -> Memory:
@@ -156,7 +144,7 @@ def load(directory: str | Path) -> Memory:
                 f"tokenizer.json has {len(vocabulary)} tokens, the model {arch.vocab}; one of the files was edited."
             )
     tokens = check_tokens(str(certificate.get("tokens", "cells")))
-    model: nn.Module | ExactTransformer
+    model: nn.Module
     if certificate.get("arch", "rote") != "rote":
         from rote.model.stock import load_stock
 
@@ -168,29 +156,26 @@ def load(directory: str | Path) -> Memory:
     return Memory(model, certificate, vocabulary, tokens)
 
 
-def exact_model(
-    config: Mapping[str, Any], tensors: Mapping[str, Any]
-) -> tuple[ExactTransformer, ExactTransformer | ReluTransformer]:
-    """The exact transformer of a model directory; and what runs it: itself, or a module of floats."""
+def exact_model(config: Mapping[str, Any], tensors: Mapping[str, Any]) -> tuple[ExactTransformer, nn.Module]:
+    """The exact transformer of a model directory, and the module that runs it: in exact arithmetic, or in floats."""
     import torch
 
     from rote.exact.checkpoint import read_transformer
+    from rote.exact_module import ExactModule
     from rote.model.relu_transformer import ReluTransformer
 
     exact = read_transformer(config, {name: tensor.numpy() for name, tensor in tensors.items()})
     if exact.precision == "exact":
-        return exact, exact
+        return exact, ExactModule(exact)
     return exact, ReluTransformer(exact, getattr(torch, exact.precision))
 
 
 def _as_exact(model: object) -> ExactTransformer | None:
-    """The exact transformer that a model is, or stands for."""
-    from rote.exact.transformer import ExactTransformer
+    """The exact transformer that a module stands for."""
+    from rote.exact_module import ExactModule
     from rote.model.relu_transformer import ReluTransformer
 
-    if isinstance(model, ReluTransformer):
-        return model.exact
-    return model if isinstance(model, ExactTransformer) else None
+    return model.exact if isinstance(model, (ReluTransformer, ExactModule)) else None
 
 
 def _own_model(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> nn.Module:
@@ -212,7 +197,7 @@ def _own_model(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Any]
 
 
 def verify(
-    model: Memory | nn.Module | ExactTransformer | str | Path,
+    model: Memory | nn.Module | str | Path,
     facts: FactTable | VectorTable | SequenceTable,
     *,
     dtype: str = "float32",
@@ -245,7 +230,7 @@ def verify(
     if dtype not in TORCH_DTYPES:
         raise UnknownName("number format", dtype, TORCH_DTYPES)
     number = TORCH_DTYPES[dtype]
-    assert isinstance(module, torch.nn.Module), "what is no exact network is a module"
+    assert not isinstance(module, Memory)
     with torch.no_grad():
         if isinstance(facts, VectorTable):
             if not isinstance(module, AttentionLayer):

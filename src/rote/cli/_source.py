@@ -9,14 +9,16 @@ import typer
 from rote.cli._output import console
 
 if TYPE_CHECKING:
-    from rote.facts import FactTable, Tokens, VectorTable
+    from rote.facts import FactTable, SequenceTable, Tokens, VectorTable
 
-__all__ = ["ConflictOption", "ContextOption", "TargetOption", "TokensOption", "read_data", "read_source"]
+__all__ = ["ConflictOption", "ContextOption", "TargetOption", "TokensOption", "read_any", "read_data", "read_source"]
 
 TokensOption = Annotated[
     str | None, typer.Option(help="What a token of FACTS is: cells (whole cells), words or chars.")
 ]
-TargetOption = Annotated[str | None, typer.Option(help="Target column of FACTS; the last if not given.")]
+TargetOption = Annotated[
+    str | None, typer.Option(help="Target column of FACTS (COL,COL for sequences); the last if not given.")
+]
 ContextOption = Annotated[
     str | None, typer.Option("--context", help="Context columns of FACTS, as in COL,COL; all others if not given.")
 ]
@@ -37,7 +39,7 @@ def read_source(
     table, report = load_source(
         source,
         target=target,
-        context=None if context is None else [name.strip() for name in context.split(",")],
+        context=_names(context),
         tokens=None if tokens is None else check_tokens(tokens),
         on_conflict=check_on_conflict(on_conflict),
     )
@@ -47,6 +49,10 @@ def read_source(
     if report.n_conflicts_resolved:
         out.print(f"{report.n_conflicts_resolved:,} contradictory facts dropped, the {on_conflict} kept.", markup=False)
     return table, report.tokens
+
+
+def _names(columns: str | None) -> list[str] | None:
+    return None if columns is None else [name.strip() for name in columns.split(",")]
 
 
 def read_data(
@@ -66,3 +72,21 @@ def read_data(
             raise UsageError("vectors have no columns or tokens; leave out --target, --context and --tokens.")
         return VectorTable.load(source), "cells"
     return read_source(source, target=target, context=context, tokens=tokens, on_conflict=on_conflict)
+
+
+def read_any(
+    source: str,
+    *,
+    target: str | None = None,
+    context: str | None = None,
+    tokens: str | None = None,
+    on_conflict: str = "error",
+    sequences: bool = False,
+) -> tuple[FactTable | VectorTable | SequenceTable, Tokens]:
+    """The same, or sequences with a label for every position."""
+    from rote.facts import check_tokens, read_sequences
+
+    if not sequences:
+        return read_data(source, target=target, context=context, tokens=tokens, on_conflict=on_conflict)
+    cut = check_tokens(tokens or "cells")
+    return read_sequences(source, target=_names(target), context=_names(context), tokens=cut), cut

@@ -86,6 +86,10 @@ def _answer(memory: Memory, words: list[str], top: int, as_json: bool, *, lines:
             emit_json(record)
         return
     out = console()
+    if memory.certificate.get("max_bits"):
+        # An exact network has one answer, or one for each position.
+        out.print("  ".join(answer.token for answer in answers), style="bold", markup=False)
+        return
     for place, answer in enumerate(answers):
         share = f"{100 * answer.probability:6.2f} %"
         out.print(f"{share}  {answer.token}", style="bold" if place == 0 else "dim", markup=False)

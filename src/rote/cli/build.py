@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._progress import display
-from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption, read_data
+from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption, read_any
 
 if TYPE_CHECKING:
     from rote.memory import Memory
@@ -25,7 +25,24 @@ def build(
     d_model: Annotated[int | None, typer.Option(help="Width of the residual stream; planned if not given.")] = None,
     d_head: Annotated[int | None, typer.Option(help="Width of a head; planned if not given.")] = None,
     d_mlp: Annotated[int | None, typer.Option(help="Width of the MLP, for mlp_fit.")] = None,
-    dtype: Annotated[str, typer.Option(help="Format in which every fact must be recalled.")] = "float32",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", "--precision", help="Format in which every fact must be recalled; float32 if not given."
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="Bit extraction: A (provable), B (for floats) or C (fewest weights).")
+    ] = None,
+    with_positions: Annotated[
+        bool, typer.Option("--with-positions", help="Bit extraction: the order of tokens counts.")
+    ] = False,
+    delta: Annotated[
+        float | None, typer.Option(help="Bit extraction of vectors: refuse tokens that are closer.")
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Bit extraction of vectors: refuse tokens that are longer.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
     arch: Annotated[str, typer.Option(help="rote, or llama for a stock Hugging Face checkpoint.")] = "rote",
     rank1_qk: Annotated[bool, typer.Option("--rank1-qk", help="Query-key maps of rank 1 (fewer parameters).")] = False,
@@ -51,6 +68,8 @@ def build(
         $ rote build countries -o countries-model
 
         $ rote build facts.csv -o model --with dana2025_cor1 --arch rote --tokens words
+
+        $ rote build facts.csv -o model --with kajitsuka2025_next_token --precision exact --variant C
     """
     from rote.building import ARCHS, build
     from rote.errors import UnknownName
@@ -61,7 +80,14 @@ def build(
     kind = next((a for a in ARCHS if a == arch), None)
     if kind is None:
         raise UnknownName("architecture", arch, ARCHS)
-    facts, cut = read_data(source, target=target, context=context, tokens=tokens, on_conflict=on_conflict)
+    facts, cut = read_any(
+        source,
+        target=target,
+        context=context,
+        tokens=tokens,
+        on_conflict=on_conflict,
+        sequences=with_ == "kajitsuka2025_seq2seq",
+    )
     n_facts = facts.n_examples if isinstance(facts, VectorTable) else facts.n_facts
     with display(n_facts, enabled=not as_json) as progress:
         memory = build(
@@ -78,6 +104,10 @@ def build(
             tokens=cut,
             rng=seed,
             partial=partial,
+            variant=variant,
+            with_positions=with_positions,
+            delta=delta,
+            radius=radius,
             progress=progress,
         )
     memory.certificate["read"] = {
@@ -92,7 +122,7 @@ def build(
         emit_json(memory.certificate)
     else:
         show_certificate(memory, output)
-    if memory.certificate["recall"][dtype] < 1.0:
+    if memory.certificate["recall"][memory.certificate["dtype"]] < 1.0:
         raise typer.Exit(1)
 
 
@@ -103,6 +133,9 @@ def show_certificate(memory: Memory, directory: Path) -> None:
     from rich.table import Table
 
     out, c = console(), memory.certificate
+    if "max_bits" in c:
+        _show_exact(c, directory)
+        return
     shape = c["shape"]
     heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
     mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] > 1 else ""
@@ -127,3 +160,33 @@ def show_certificate(memory: Memory, directory: Path) -> None:
         mark = "  (stored)" if name == c["dtype"] else ""
         table.add_row(f"{name}{mark}", shown, number(c["min_margin"][name]))
     out.print(table)
+
+
+def _show_exact(c: dict[str, Any], directory: Path) -> None:
+    """The same for a bit-extraction network, whose size is depth, weights and bits."""
+    from rich.markup import escape
+
+    out, low = console(), c["lower_bounds"]
+    kept = round(c["recall"][c["dtype"]] * c["facts"])
+    each = f" of {c['shape']['context']:,} labels" if c["task"] == "seq2seq" else ""
+    out.print(
+        f"[bold]{escape(str(directory))}[/bold]: {c['facts']:,} facts{each} by {escape(c['construction'])}, "
+        f"variant {c['variant']}, {c['precision']}"
+    )
+    out.print(
+        f"{c['params']:,} non-zero weights of at most {c['max_bits']:,} bits, {c['total_bits']:,} bits in all; "
+        f"depth {c['depth']:,}, width {c['width']:,}; seed {c['seed']}"
+    )
+    out.print(
+        f"{low['ratio_bits']:.2f} times the {low['information_bits']:,.0f} bits of the labels; "
+        f"no network has fewer than {max(low['vc_params'], low['counting_params']):,} weights"
+    )
+    if c["padded_to"]:
+        out.print(
+            f"contexts of {c['shape']['context']} are padded to {c['padded_to']} positions, so that means are exact"
+        )
+    how = {"generic": "every weight read", "grouped": "grouped, after a check of every layer"}
+    out.print(
+        f"{kept:,} of {c['facts']:,} facts recalled at {c['dtype']}"
+        + (f" ({how[c['evaluator']]})" if c["evaluator"] else "")
+    )

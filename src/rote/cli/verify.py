@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json, number
-from rote.cli._source import ContextOption, TargetOption, TokensOption, read_data
+from rote.cli._source import ContextOption, TargetOption, TokensOption, read_any
 
 __all__ = ["verify"]
 
@@ -17,7 +17,7 @@ def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model directory.")],
     source: Annotated[str, typer.Argument(metavar="FACTS", help="The facts it was built from.")],
     dtype: Annotated[
-        str | None, typer.Option(help="float64, float32, bfloat16 or float16; as stored if not given.")
+        str | None, typer.Option(help="float64, float32, bfloat16, float16 or exact; as stored if not given.")
     ] = None,
     other_facts: Annotated[
         bool, typer.Option("--other-facts", help="Check facts that are not the ones of the certificate.")
@@ -41,12 +41,13 @@ def verify(
 
     stored = memories.load(directory)
     read = stored.certificate.get("read") or {}
-    facts, _ = read_data(
+    facts, _ = read_any(
         source,
         target=target or read.get("target"),
         context=context or read.get("context"),
         tokens=tokens or stored.certificate.get("tokens"),
         on_conflict=on_conflict or read.get("on_conflict") or "error",
+        sequences=stored.certificate.get("data") == "sequences",
     )
     if facts.sha256 != stored.certificate.get("facts_sha256") and not other_facts:
         raise CheckpointError(

@@ -4,7 +4,7 @@ First every layer is compared with the canonical one: the parameters of the cons
 weights, digits, tables, masks) are read from the network, the canonical network is put together from them, and one
 weight that differs is enough to be refused. How the parameters are guessed is therefore no matter of trust. Then the
 tent maps are run on each long weight, once per group instead of once per key, and what the proofs in `blocks` and
-`readout` ask of them is checked (even digits, gaps, the distance from 0 and 1 behind a table); keys are 64-bit integers.
+`readout` ask of them is checked (even digits, the distance from 0 and 1 behind a table). Keys are 64-bit integers.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _decoded(shape: Shape, number: int) -> tuple[list[int], npt.NDArray[np.bool_
             if number >> shift and number != 1 << shift:
                 tables[row, block] = True
                 number = (2 << shift) - number
-        edge = shift - shape.reach - 1
-        if edge < 0 or not 1 << edge <= number <= (1 << shift) - (1 << edge):
+        edge = 1 << max(0, shift - shape.reach - 1)
+        if not edge <= number <= (1 << shift) - edge:
             return None
         bits = shape.digit_bits(block + 1) if block + 1 < shape.blocks else shape.closing
         if bits:
@@ -129,8 +129,8 @@ def _parts(network: Network) -> tuple[Frame, list[int], list[int], Shape] | None
     shift = first[0][1]
     offset, down = first.get(BIAS, (0, 0))
     low = -offset << (shift - down) if down <= shift else -1
-    starts = [row[BIAS][0] for row in layers[1] if BIAS in row]
-    words = [row for row in layers[3] if BIAS in row]
+    starts = [row[BIAS][0] for row in layers[1] if row.get(BIAS, (0, 0))[0] > 0]
+    words = [row for row in layers[3] if row.get(BIAS, (0, 0))[0] > 0]
     if len(words) != 1 or low < 0:
         return None
     length = words[0][BIAS][1]
@@ -157,48 +157,42 @@ def _parts(network: Network) -> tuple[Frame, list[int], list[int], Shape] | None
 
 def _shapes(layers: list[_Rows], length: int) -> Iterator[Shape]:
     """Shapes that the network may have; some weights tell."""
-    loop = _loop(layers, length)
-    if loop is None:
+    for loop in _loops(layers, length):
+        if loop.length != length:
+            continue
+        # One row for each label bit: no masks.
+        key_bits = loop.orbit.key_bits if loop.blocks > 1 else KEY_BITS
+        yield replace(loop, orbit=Orbit(key_bits, WIDTH, key_bits, 0))
+        for n_bits, orbit in _orbits(layers, key_bits if loop.blocks > 1 else None):
+            if loop.table % n_bits == 0:
+                yield replace(loop, orbit=orbit, n_bits=n_bits, rows=loop.table // n_bits)
+
+
+def _loops(layers: list[_Rows], length: int) -> Iterator[Shape]:
+    """Shapes as far as the loop over the blocks tells: a table is one row of so many label bits here."""
+    time = next((at for at in range(_FIRST, len(layers)) if any(map(_is_far, layers[at]))), None)
+    if time is None:
+        yield Shape(Orbit(1, WIDTH, 1, 0), length - 1, 1, 1, 0, 0, 0, 0, 0)
         return
-    if loop.rows == 1:
-        for bits in [loop.orbit.key_bits] if loop.blocks > 1 else [1]:
-            yield replace(loop, orbit=Orbit(bits, WIDTH, bits, 0), n_bits=loop.n_bits)
-    for n_bits, orbit in _orbits(layers, loop.orbit.key_bits if loop.blocks > 1 else None):
-        if loop.table % n_bits == 0:
-            yield replace(loop, orbit=orbit, n_bits=n_bits, rows=loop.table // n_bits)
-
-
-def _loop(layers: list[_Rows], length: int) -> Shape | None:
-    """The shape as far as the loop over the blocks tells: a table is one row of so many label bits here."""
-    blank = Orbit(1, WIDTH, 1, 0)
-    time, first = _FIRST, None
-    while time < len(layers) and first is None:
-        first = next((row for row in layers[time] if _is_far(row)), None)
-        time += 1
-    if first is None:
-        return Shape(blank, length - 1, 1, 1, 0, 0, 0, 0, 0) if length > 1 else None
-    table = time - 1 - _FIRST
-    offset = first.pop(BIAS)[0]
-    grid = next(under for numerator, under in first.values() if numerator == -1)
-    opening = max(numerator for numerator, _ in first.values()).bit_length()
-    key_bits = offset.bit_length() - 1 + grid
-    digits, at, horizon = [opening], time - 1 + opening, 0
-    while at + table < len(layers):
-        step = [row for row in layers[at + table] if _is_step(row)]
+    table = time - _FIRST
+    row = dict(next(row for row in layers[time] if _is_far(row)))
+    offset = row.pop(BIAS)[0]
+    grid = next(under for numerator, under in row.values() if numerator == -1)
+    opening = max(numerator for numerator, _ in row.values()).bit_length()
+    orbit = Orbit(offset.bit_length() - 1 + grid, WIDTH, 1, 0)
+    blocks, digit, time = 2, 0, time + opening
+    while True:
+        shape = Shape(orbit, table, 1, blocks, grid, opening, digit, 0, 0)
+        yield shape
+        step = [row for row in layers[time + table] if _is_step(row)] if time + table < len(layers) else []
         if not step:
-            break
+            return
         bits = max(numerator for numerator, _ in step[0].values()).bit_length()
-        digits.append(bits)
-        at += table + bits
-        if at >= len(layers):
-            return None
-        back = [row[BIAS][0] for row in layers[at] if BIAS in row and row[BIAS][0] > 0 and len(row) == 4]
-        if back:
-            horizon = (back[0] >> grid) - offset
-            break
-    closing = digits.pop() if horizon else 0
-    digit = digits[1] if len(digits) > 1 else 0
-    return Shape(Orbit(key_bits, WIDTH, 1, 0), table, 1, len(digits) + 1, grid, opening, digit, closing, horizon)
+        time += table + bits
+        for row in layers[time] if time < len(layers) else ():
+            if len(row) == 4 and row.get(BIAS, (0, 0))[0] > 0:
+                yield replace(shape, closing=bits, horizon=(row[BIAS][0] >> grid) - offset)
+        blocks, digit = blocks + 1, bits
 
 
 def _is_far(row: dict[int, tuple[int, int]]) -> bool:
@@ -216,13 +210,13 @@ def _is_step(row: dict[int, tuple[int, int]]) -> bool:
 
 def _orbits(layers: list[_Rows], key_bits: int | None) -> Iterator[tuple[int, Orbit]]:
     """Numbers of label bits, and masks."""
+    plain: dict[int, list[int]] = {}
+    for time, layer in enumerate(layers):
+        rows = [row for row in layer if BIAS not in row]
+        for numerator in {numerator for row in rows for numerator, under in row.values() if not under}:
+            plain.setdefault(numerator, []).append(time)
     for start in range(1, 2 * WIDTH // 3 + 1):
-        factor = Orbit(start, WIDTH, start, 0).multiplier(0, 0)
-        times = [
-            time
-            for time, layer in enumerate(layers)
-            if any((factor, 0) in row.values() and BIAS not in row for row in layer)
-        ]
+        times = plain.get(Orbit(start, WIDTH, start, 0).multiplier(0, 0), [])
         for warm in range(WIDTH - start + 1) if times else ():
             for bits in [key_bits] if key_bits else range(start, KEY_BITS + 1):
                 orbit = Orbit(bits, WIDTH, start, warm)

@@ -160,7 +160,7 @@ class Run:
 def plan_runs(points: Sequence[int], rows: int, n_bits: int, cuts: IntArray | None = None) -> list[Run] | None:
     """Cut the points greedily into runs with a table each.
 
-    `cuts[i]` is the last place <= i at which a run may start (0 <= i <= len(points)); None if a run finds no such place.
+    `cuts[i]` is the last place <= i at which a run may start (0 <= i <= len(points)). None if a run finds no place.
     """
     runs: list[Run] = []
     low = (1 << rows) - 1

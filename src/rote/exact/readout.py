@@ -119,9 +119,10 @@ def read_out(
     """The label, as a row.
 
     words[stage][lane] is a table that layer `time` can read, and the folded key is read by the layer after it, or by
-    this layer if there are several stages; if there are several columns, it is read again and again. A lane answers for columns[lane] label bits, with
-    `rows` bits of table for each; several stages add rows to the table of one label bit (and then columns are 1).
-    After the last bit of a table, its orbit keeps a distance of at least 2^-(reach + 1) from 0 and from 1.
+    this layer if there are several stages; if there are several columns, it is read again and again.
+    A lane answers for columns[lane] label bits, with `rows` bits of table for each; several stages add rows to the
+    table of one label bit (and then columns are 1). After the last bit of a table, its orbit keeps a distance of at
+    least 2^-(reach + 1) from 0 and from 1.
     """
     most = max(columns)
     label: Row = {}

@@ -8,7 +8,7 @@ What is proved, for integer keys of the data: r_j = relu(x - t_j + 1/2) and
 I_j = relu(2x - 2r_j - 2r_{j+1} + 2 - 2t_j) give I_j = 1 if t_j <= x < t_{j+1} and 0 otherwise, so that each word is one
 product, and no order of summation can change it. Every other sum is one of dyadic numbers that fit the significand
 whatever the order; the only exception is the gate 2^a Y - 2^a U, which may be rounded where it is negative, and ReLU
-then makes it 0 all the same. Labels are exact for every key of the data; the number of groups is what the masks make it.
+then makes it 0 all the same. Labels are exact for every key of the data; how many groups that takes, the masks decide.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def memorise_slots(keys: IntArray, labels: IntArray, n_labels: int, *, precision
     budget = _BUDGETS[precision]
     keys = np.asarray(keys, dtype=np.int64)
     if int(keys.max()) > largest_key(precision):
-        wider = "" if precision == "float64" else "float64 takes keys below 2^47, "
+        wider = "float64 takes keys below 2^47, " if int(keys.max()) <= largest_key("float64") else ""
         raise CapacityError(
             f"{precision} takes keys below 2^{budget.key_bits}, and the largest is {int(keys.max())}; "
             f"{wider}exact takes any."

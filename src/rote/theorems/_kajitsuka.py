@@ -6,7 +6,7 @@ tent maps shifts out digit by digit (after Vardi, Yehudai, Shamir 2022). Gaps of
 label 0, so a digit has at most q = cap + c + 1 bits with c = ceil(log2 C), whatever the keys are; the first digit of a
 group is absolute and has at most q_1 = log2 R + c + 1.
 
-    keys       n' <= n + (R - 1) / (2^cap - 1), groups m = ceil(n' / k)
+    keys       n' <= n + (R - n) / (2^cap - 1), groups m = ceil(n' / k)
     weights    5 (m - 1) + k (6 q + 14) + 6 (q_1 - q) and a little: `digit_params` counts them all
                7 (m - 1) + ... with the narrow selector, which is never wider than 7
     depth      q_1 + (k - 1) q + a few layers, and m more with the narrow selector
@@ -62,12 +62,12 @@ def _line_nets(n_keys: int, key_range: int, n_labels: int, max_width: int | None
     c = label_bits(n_labels)
     key_bits = max(1, (key_range - 1).bit_length())
     for cap in range(1, key_bits + 1):
-        n_items = n_keys + min((key_range - 1) // ((1 << cap) - 1), (n_keys - 1) * (key_range >> cap))
+        n_items = n_keys + (0 if n_keys == 1 else (key_range - n_keys) // ((1 << cap) - 1))
         if n_items > 4 * n_keys + 8:
             continue
         q = cap + c + 1
         best = {math.sqrt(w * n_items / (6 * q + 14)) for w in (5, 7)} | {math.sqrt(n_items / q)}
-        if max_width is not None:
+        if max_width:
             best.add(n_items / max_width)
         for k in {min(n_items, max(1, guess)) for x in best for guess in (math.floor(x), math.ceil(x))}:
             m = -(-n_items // k)

@@ -114,6 +114,7 @@ def memorise_blocks(
     keys = np.asarray(keys, dtype=np.int64)
     if int(keys.max()) >> KEY_BITS:
         raise CapacityError(f"keys are below 2^{KEY_BITS}, and the largest is {int(keys.max())}.")
+    assert int(keys.min()) >= 0, "keys are not negative"
     order = np.argsort(keys, kind="stable")
     inside = frame(keys)
     keys, labels = inside.inside(keys[order]), np.asarray(labels, dtype=np.int64)[order]

@@ -32,6 +32,7 @@ def evaluate_blocks(network: Network, keys: IntArray) -> IntArray | None:
 
     The frame: keys low, low + 2^k, low + 2 * 2^k, ... below low + 2^(k + key_bits); all keys of the data are in it.
     """
+    keys = np.asarray(keys, dtype=np.int64)
     parts = _parts(network)
     if parts is None:
         return None
@@ -39,7 +40,7 @@ def evaluate_blocks(network: Network, keys: IntArray) -> IntArray | None:
     local = (keys - inside.low) >> inside.shift
     if (local < 0).any() or (local >> inside.bits).any() or ((local << inside.shift) + inside.low != keys).any():
         return None
-    if any(b <= a for a, b in zip([0, *starts], starts, strict=False)):
+    if any(b <= a for a, b in zip([0, *starts], starts, strict=False)) or (starts and starts[-1] >> KEY_BITS):
         return None
     decoded = [_decoded(shape, number) for number in strings]
     found = [each for each in decoded if each is not None]
@@ -104,6 +105,8 @@ def _decoded(shape: Shape, number: int) -> tuple[list[int], npt.NDArray[np.bool_
             if rest or digit % 2 or digit < 0 or not 0 < number < 1 << end:
                 return None
             total += digit // 2
+            if total >> (KEY_BITS + 1):
+                return None
             thresholds.append(total)
     if shape.closing and thresholds.pop() != shape.horizon:
         return None
@@ -131,7 +134,7 @@ def _parts(network: Network) -> tuple[Frame, list[int], list[int], Shape] | None
     low = -offset << (shift - down) if down <= shift else -1
     starts = [row[BIAS][0] for row in layers[1] if row.get(BIAS, (0, 0))[0] > 0]
     words = [row for row in layers[3] if row.get(BIAS, (0, 0))[0] > 0]
-    if len(words) != 1 or low < 0:
+    if len(words) != 1 or low < 0 or low >> KEY_BITS or shift > KEY_BITS:
         return None
     length = words[0][BIAS][1]
     strings = [words[0].pop(BIAS)[0]]
@@ -158,7 +161,7 @@ def _parts(network: Network) -> tuple[Frame, list[int], list[int], Shape] | None
 def _shapes(layers: list[_Rows], length: int) -> Iterator[Shape]:
     """Shapes that the network may have; some weights tell."""
     for loop in _loops(layers, length):
-        if loop.length != length:
+        if loop.length != length or loop.table < 1 or loop.orbit.key_bits > KEY_BITS:
             continue
         # One row for each label bit: no masks.
         key_bits = loop.orbit.key_bits if loop.blocks > 1 else KEY_BITS

@@ -54,13 +54,17 @@ def _read(network: Network, shape: DigitShape) -> tuple[list[int], list[int]] | 
         return None
     first, third = network.layers[0], network.layers[2]
     thresholds = [p for row, column, p, f in first.entries() if column < 0 and f == 0 and row > 0]
-    total, codes = 0, []
-    for row, _, p, f in third.entries():
+    total, codes = 0, [0]
+    for row, column, p, f in third.entries():
         if row == 1:
             if f > shape.code_bits:
                 return None
             total += p << (shape.code_bits - f)
-            codes.append(total)
+            # The bias is the first code, which may be 0; every other weight jumps from one code to the next.
+            if column < 0:
+                codes = [total]
+            else:
+                codes.append(total)
     # In order only: thresholds that rise are what makes the steps a choice of one group.
     if len(codes) != len(thresholds) + 1 or any(a >= b for a, b in pairwise(thresholds)):
         return None

@@ -34,7 +34,7 @@ Precision = Literal["float64", "float32"]
 class _Budget:
     key_bits: int
     width: int
-    """Bits of a mask orbit: with three more, for sums and their sign, it fits the significand."""
+    """Bits of a mask orbit. Its sums are whole numbers below 2^(width + 2), or even ones below 2^(width + 3)."""
     word: int
     """Bits of a table in one weight: an odd multiple of 2^-(word + 1)."""
 
@@ -75,6 +75,11 @@ class _Shape:
     def words(self) -> int:
         return len(self.columns) * self.stages
 
+    def weights(self, n_bits: int, groups: float) -> float:
+        """About how many weights the network has."""
+        most, total = max(self.columns), self.rows * self.stages
+        return groups * (6 + self.words) + total * (7 * most + 11 * n_bits) + 5 * n_bits * total.bit_length()
+
 
 def _shapes(n_bits: int, word: int, n: int) -> list[_Shape]:
     """The shapes worth a look for n points."""
@@ -106,10 +111,13 @@ def memorise_slots(keys: IntArray, labels: IntArray, n_labels: int, *, precision
             f"{precision} takes keys below 2^{budget.key_bits}, and the largest is {int(keys.max())}; "
             f"{wider}exact takes any."
         )
+    assert int(keys.min()) >= 0, "keys are not negative"
+    n_bits = max(1, (n_labels - 1).bit_length())
+    if n_bits > budget.word:
+        raise CapacityError(f"{precision} takes up to 2^{budget.word} labels, not {n_labels}; exact takes more.")
     order = np.argsort(keys, kind="stable")
     keys, labels = keys[order], np.asarray(labels, dtype=np.int64)[order]
     inside = frame(keys)
-    n_bits = max(1, (n_labels - 1).bit_length())
     local = inside.inside(keys)
     shape, orbit = _choose(local, labels, n_bits, inside.bits, budget)
     runs = _runs(orbit, local, labels, shape, n_bits)
@@ -134,19 +142,19 @@ def _choose(keys: IntArray, labels: IntArray, n_bits: int, key_bits: int, budget
     few, answers = keys[first : first + _SAMPLE], labels[first : first + _SAMPLE]
     shapes = _shapes(n_bits, budget.word, n)
 
-    def weights(shape: _Shape, orbit: Orbit, groups: float) -> float:
+    def fixed(shape: _Shape) -> int:
         blank = [[[0.5] * len(shape.columns)] * shape.stages] * 2
-        return _assemble(Frame(0, 0, key_bits), [0, 1], blank, shape, orbit).params + groups * (6 + shape.words)
+        return _assemble(Frame(0, 0, key_bits), [0, 1], blank, shape, Orbit(key_bits, budget.width, key_bits, 0)).params
 
-    plain = Orbit(key_bits, budget.width, min(key_bits, budget.width // 2), 0)
-    ideal = sorted(shapes, key=lambda s: weights(s, plain, n / (s.rows * s.stages)))
     best: tuple[float, _Shape, Orbit] | None = None
-    for shape in ideal[:2]:
+    for shape in sorted(shapes, key=lambda s: s.weights(n_bits, n / (s.rows * s.stages)))[:2]:
+        base = fixed(shape)
         for orbit in orbits(few, key_bits, budget.width, shape.rows * shape.stages):
             runs = _runs(orbit, few, answers, shape, n_bits)
             # The last run of a stretch is cut short by its end.
             whole = runs[:-1] if len(few) < n and len(runs) > 1 else runs
-            found = weights(shape, orbit, n * len(whole) / whole[-1].end)
+            groups = n * len(whole) / whole[-1].end
+            found = base + 6 * len(orbit.folds) + groups * (6 + shape.words)
             if best is None or found < best[0]:
                 best = found, shape, orbit
     assert best is not None

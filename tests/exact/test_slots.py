@@ -89,15 +89,25 @@ def test_any_data(data: st.DataObject) -> None:
 
 
 def test_labels_that_collide() -> None:
-    """Labels against the masks: each point contradicts the table of those before it, and still all are right."""
-    keys = np.arange(0, 3000, 7, dtype=np.int64)
-    orbit = Orbit(frame(keys).bits, 51, 12, 6)
-    points = equations(orbit, keys, np.zeros(len(keys), dtype=np.int64), 51, 1, 1)
-    runs = plan_runs(points, 51, 1)
+    """Each label is the opposite of what the table of the points before it says; every point is right all the same."""
+    keys, rows = np.arange(0, 700, 7, dtype=np.int64), 6
+    orbit, labels = Orbit(frame(keys).bits, 51, 10, 6), np.zeros(len(keys), dtype=np.int64)
+    for at in range(1, len(keys)):
+        points = equations(orbit, keys[: at + 1], labels[: at + 1], rows, 1, 1)
+        runs = plan_runs(points[:at], rows, 1)
+        assert runs is not None
+        # Six rows, an even number: the parity is the label itself.
+        labels[at] = 1 - (points[at] & runs[-1].columns[0]).bit_count() % 2
+    points = equations(orbit, keys, labels, rows, 1, 1)
+    runs = plan_runs(points, rows, 1)
     assert runs is not None
-    seen = {mask & ((1 << 20) - 1): i for i, mask in enumerate(points)}
-    labels = np.array([seen[mask & ((1 << 20) - 1)] % 2 for mask in points], dtype=np.int64)
+    assert [run.start for run in runs[1:]] == [run.end for run in runs[:-1]]
+    assert max(run.end - run.start for run in runs) <= rows, "no point is free"
+    for run in runs:
+        for at in range(run.start, run.end):
+            assert (points[at] & ((1 << rows) - 1) & run.columns[0]).bit_count() % 2 == labels[at]
     check(keys, labels, 2, "float64")
+    check(keys, labels, 2, "float32")
     check(keys, np.ones(len(keys), dtype=np.int64), 2, "float64")
 
 

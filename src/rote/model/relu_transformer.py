@@ -6,6 +6,7 @@ the forward pass rounds, in whatever order it is carried out. So the module give
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rote.exact.network import Layer, Network
     from rote.exact.transformer import ExactTransformer
 
-__all__ = ["ReluTransformer", "SparseLinear", "dense_weights"]
+__all__ = ["ReluTransformer", "SparseLinear", "chain", "dense_weights"]
 
 _DENSE = 4096
 """Layers with more places than this keep only their non-zero weights."""
@@ -60,16 +61,28 @@ class SparseLinear(nn.Module):
         bias = torch.zeros(layer.n_out, dtype=dtype)
         bias[rows[~inner]] = values[~inner]
         self.bias = nn.Parameter(bias, requires_grad=False)
-        self.register_buffer("rows", rows[inner])
-        self.register_buffer("columns", cols[inner])
+        order = torch.argsort(rows[inner] * layer.n_in + cols[inner])
+        self.n_in, self.n_out = layer.n_in, layer.n_out
+        self.weight.data = self.weight.data[order]
+        counts = torch.bincount(rows[inner], minlength=layer.n_out)
+        self.register_buffer("starts", torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]))
+        self.register_buffer("columns", cols[inner][order])
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows (B, n_in) to (B, n_out)."""
-        terms = x[:, self.get_buffer("columns")] * self.weight
-        return self.bias.expand(len(x), -1).clone().index_add_(1, self.get_buffer("rows"), terms)
+        return (self._matrix() @ x.T).T + self.bias
+
+    def _matrix(self) -> Tensor:
+        # Torch calls its sparse matrices a beta feature, once in every process; there is nothing to be done about it.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.sparse_csr_tensor(
+                self.get_buffer("starts"), self.get_buffer("columns"), self.weight, (self.n_out, self.n_in)
+            )
 
 
-def _chain(network: Network, dtype: torch.dtype) -> nn.Sequential:
+def chain(network: Network, dtype: torch.dtype) -> nn.Sequential:
+    """The network as a chain of affine maps and ReLU, on rows (B, n_in)."""
     parts: list[nn.Module] = []
     for layer in network.layers:
         if layer.n_in * layer.n_out > _DENSE:
@@ -89,7 +102,7 @@ class ReluTransformer(nn.Module):
     def __init__(self, model: ExactTransformer, dtype: torch.dtype) -> None:
         super().__init__()
         self.exact = model
-        self.first, self.second = _chain(model.first, dtype), _chain(model.second, dtype)
+        self.first, self.second = chain(model.first, dtype), chain(model.second, dtype)
         W_V, W_O = model.attention
         for name, value in (("W_Q", 0.0), ("W_K", 0.0), ("W_V", float(W_V)), ("W_O", float(W_O))):
             self.register_parameter(name, nn.Parameter(torch.full((1, 1), value, dtype=dtype), requires_grad=False))

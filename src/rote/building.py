@@ -104,6 +104,8 @@ def build(
     native = named is not None and named.native == "exact"
     if not native and (variant is not None or with_positions or delta is not None or radius is not None):
         raise UsageError("variant, with-positions, delta and radius are for bit extraction (kajitsuka2025_...).")
+    if native and (refine or rank1_qk):
+        raise UsageError(f"{with_} has nothing to refine and no heads to narrow; leave out refine and rank-1 QK.")
     if native and not (n_heads is d_model is d_head is d_mlp is None):
         raise UsageError(f"{with_} finds its own depth and width; leave out the heads and widths.")
     if dtype is None:

@@ -222,7 +222,7 @@ def verify(
     if exact is not None:
         from rote.exact_verify import verify_exact
 
-        if memory is not None and not isinstance(facts, VectorTable):
+        if memory is not None and not isinstance(facts, VectorTable) and not exact.d_in:
             facts = _in_words_of(memory, facts)
         return verify_exact(exact, module, facts, dtype)
     if isinstance(facts, SequenceTable):

@@ -9,7 +9,7 @@ import typer
 
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._progress import display
-from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption, read_any
+from rote.cli._source import ConflictOption, ContextOption, TargetsOption, TokensOption, read_any
 
 if TYPE_CHECKING:
     from rote.memory import Memory
@@ -53,7 +53,7 @@ def build(
     partial: Annotated[bool, typer.Option("--partial", help="Keep a model that loses facts.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     tokens: TokensOption = None,
-    target: TargetOption = None,
+    target: TargetsOption = None,
     context: ContextOption = None,
     on_conflict: ConflictOption = "error",
     as_json: JsonOption = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json, number
-from rote.cli._source import ContextOption, TargetOption, TokensOption, read_any
+from rote.cli._source import ContextOption, TargetsOption, TokensOption, read_any
 
 __all__ = ["verify"]
 
@@ -23,7 +23,7 @@ def verify(
         bool, typer.Option("--other-facts", help="Check facts that are not the ones of the certificate.")
     ] = False,
     tokens: TokensOption = None,
-    target: TargetOption = None,
+    target: TargetsOption = None,
     context: ContextOption = None,
     on_conflict: Annotated[str | None, typer.Option(help="As for build; as it was built if not given.")] = None,
     as_json: JsonOption = False,

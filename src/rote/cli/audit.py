@@ -1,0 +1,7 @@
+"""`rote audit`: placeholder."""
+
+__all__ = ["audit"]
+
+
+def audit() -> None:
+    """Audit."""

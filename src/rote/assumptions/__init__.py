@@ -29,7 +29,7 @@ from rote.assumptions._vectors import Vectors, read_vectors
 from rote.config import Architecture
 from rote.facts import FactTable, VectorTable
 
-__all__ = ["Finding", "Usable", "Vectors", "check", "read_vectors", "usable"]
+__all__ = ["Finding", "Usable", "Vectors", "check", "checkable", "read_vectors", "usable"]
 
 _MODULES: tuple[ModuleType, ...] = (
     context_rank,
@@ -60,7 +60,12 @@ def check(
     for module in _MODULES:
         if wanted is None or wanted & set(module.THEOREMS):
             found += module.check(held, arch, rng=generator)
-    return found
+    return [finding for finding in found if wanted is None or wanted & set(finding.theorems)]
+
+
+def checkable() -> frozenset[str]:
+    """The theorems that make an assumption about data."""
+    return frozenset(key for module in _MODULES for key in module.THEOREMS)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """Are these vectors independent? A verdict that says what it rests on.
 
-Rows are scaled to length one. If every stored number may be off by a share u of itself, a combination of k rows that
-was meant to vanish comes out with a residual of up to about (k + 1) sqrt(k) u, and a singular value in float64 is off by
-a multiple of the unit roundoff. That is the noise of a set,
+Rows are scaled to length one. If every stored number may be off by a share u of itself, the singular values of k rows
+are off by up to sqrt(k) u, and by a few times that if a combination of them was computed in the same format. Computing
+them in float64 adds a multiple of its own roundoff. That is the noise of a set,
 
-    noise = 2 (k + 1) sqrt(k) u + 4 max(k, d) 2^-53 sigma_max.
+    noise = 4 sqrt(k) u + 4 max(k, d) 2^-53 sigma_max.
 
-Independent: the smallest singular value is more than 16 times the noise, so no rounding made the set independent.
+Independent: the smallest singular value is more than 8 times the noise, so no rounding made the set independent.
 Dependent:   it is at most the noise, so the stored numbers are what rounding makes of an exactly dependent set.
 Doubtful:    in between; no verdict is given, and the doubt is reported.
 
@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 UNIT = 2.0**-53
-CLEAR = 16.0
+CLEAR = 8.0
 _PRIMES = (2_147_483_629, 2_147_483_587)
 _CHUNK_NUMBERS = 4_000_000
 
@@ -35,7 +35,7 @@ INDEPENDENT, DEPENDENT, DOUBTFUL = 1, 0, -1
 
 def noise(k: int, d: int, roundoff: float, largest: float | Array = 1.0) -> float | Array:
     """The singular value that rounding alone can make of zero, for k rows of length one in d dimensions."""
-    return 2 * (k + 1) * k**0.5 * roundoff + 4 * max(k, d) * UNIT * largest
+    return 4 * k**0.5 * roundoff + 4 * max(k, d) * UNIT * largest
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,16 @@ def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) ->
             told = f"row {words(witness)} of {what} is zero" if len(witness) == 1 else ""
             said += f"; {told or f'rows {words(witness)} of {what} are dependent'}"
     elif holds is None:
-        said = f"rank {n} is needed; {open_.size:,} contexts are too close to call, first {words(open_[:6].tolist())}"
+        said = f"rank {n} is needed; {open_.size:,} of {len(blocks):,} contexts are too close to call"
     else:
         said = f"{total} rank {n}"
+    span = f"{gap.lower}" if gap.rank is not None else f"{gap.lower} to {gap.upper}"
+    values = f"smallest singular value {gap.above:.2g}"
+    if gap.lower < min(n, d):
+        values = f"singular values {gap.above:.2g} and then {gap.below:.2g}"
     said += (
-        f". Closest is {what}: rank {gap.lower}{'' if gap.rank is not None else f' to {gap.upper}'}, singular values "
-        f"{gap.above:.2g} and then {gap.below:.2g} (rows scaled to length 1), rounding explains {gap.noise:.1g}, and a "
-        f"value counts from {CLEAR:g} times that."
+        f". Closest is {what}: rank {span}, {values} (rows scaled to length 1), where rounding explains "
+        f"{gap.noise:.1g} and a value counts from {CLEAR:g} times that."
     )
     return [
         Finding(

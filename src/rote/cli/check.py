@@ -40,7 +40,7 @@ def check(
     """Hold data against the assumptions of the theorems, and say which theorems may be used.
 
     TENSORS holds `queries` (T x d) and `contexts` (T x n x d, or n x d when shared); targets are not needed. A verdict is
-    given only where it is shown. Exit code 1: an assumption of the theorem named by --for fails.
+    given only where it is shown. Exit code 1: an assumption of the theorem named by --for fails, or it is about other data.
 
     Examples:
 
@@ -76,7 +76,8 @@ def check(
         emit_json([finding.to_dict() for finding in found])
     else:
         _show(title, found, for_)
-    if for_ is not None and any(finding.holds is False for finding in found):
+    misses = not found and for_ in assumptions.checkable()
+    if for_ is not None and (misses or any(finding.holds is False for finding in found)):
         raise typer.Exit(1)
 
 
@@ -85,12 +86,18 @@ def _show(title: str, found: list[Finding], for_: str | None) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from rote.assumptions import usable
+    from rote.assumptions import checkable, usable
 
     out = console()
     out.print(title, markup=False)
     if not found:
-        out.print(f"\n{for_} makes no assumption that can be checked on these data.", markup=False)
+        other = for_ in checkable()
+        out.print(
+            f"{for_} speaks of other data than these: vectors, not tokens, or the reverse; it does not apply."
+            if other
+            else f"{for_} makes no assumption that data could break.",
+            markup=False,
+        )
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     table.add_column("", no_wrap=True)

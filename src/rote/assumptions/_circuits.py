@@ -104,7 +104,7 @@ def any_circuit(rows: Rows, rank: int) -> IntArray | None:
     return None
 
 
-def sparse_circuit(rows: Rows, isotropic: Array, most: int, rng: np.random.Generator) -> IntArray | None:
+def sparse_circuit(rows: Rows, isotropic: Array, most: int, rng: np.random.Generator, *, effort: float = 1.0) -> IntArray | None:
     """The smallest circuit of at most `most` vectors that the search meets; `isotropic` are the vectors searched in."""
     count, width = isotropic.shape
     most = min(most, width)
@@ -115,7 +115,7 @@ def sparse_circuit(rows: Rows, isotropic: Array, most: int, rng: np.random.Gener
     cost = 6.0 * count * width * most
     for beam in (1, 4, 32):
         starts = np.arange(count)
-        affordable = max(1, int(_BUDGET / (cost * beam)))
+        affordable = max(1, int(effort * _BUDGET / (cost * beam)))
         if affordable < count:
             starts = np.sort(rng.choice(count, affordable, replace=False))
         limit = most if best is None else len(best) - 1

@@ -24,6 +24,7 @@ __all__ = ["Kruskal", "kruskal"]
 
 IntArray = npt.NDArray[np.int64]
 
+_MOST_SETS = 150_000
 _LARGEST_SEARCH = 10
 """Circuits of more vectors are not searched for; `rank` still bounds the Kruskal rank."""
 
@@ -58,8 +59,8 @@ class Kruskal:
         return self.sampler.share(size, samples, rng)
 
 
-def kruskal(rows: Rows, rng: np.random.Generator, *, budget: float = 150_000, search: bool = True) -> Kruskal:
-    """The interval. `budget` is how many sets are looked at one by one; `search` looks for sparse witnesses."""
+def kruskal(rows: Rows, rng: np.random.Generator, *, effort: float = 1.0) -> Kruskal:
+    """The interval; `effort` scales how many sets are looked at, and how long witnesses are searched for."""
     count = len(rows)
     rank = rows.rank()
     classes, near = _circuits.parallel_classes(rows)
@@ -97,8 +98,8 @@ def kruskal(rows: Rows, rng: np.random.Generator, *, budget: float = 150_000, se
         lower, low_by = coherent, "coherence (Gershgorin) in isotropic position"
     for size in range(3, upper + 1):
         if size > lower:
-            done, found, doubts = _exhaustive.first_dependent(rows, size, budget)
-            if not done and size == 3:
+            done, found, doubts = _exhaustive.first_dependent(rows, size, effort * _MOST_SETS)
+            if not done and size == 3 and effort >= 1:
                 done, found, doubts = _exhaustive.no_triples(rows, placed)
             if found is not None:
                 smallest = _circuits.shrink(rows, found)
@@ -107,8 +108,8 @@ def kruskal(rows: Rows, rng: np.random.Generator, *, budget: float = 150_000, se
             if not done or doubts:
                 break
             lower, low_by = size, f"all sets of {size} vectors were looked at"
-    if lower < upper and search:
-        witness = _circuits.sparse_circuit(rows, placed.unit, min(upper, _LARGEST_SEARCH), rng)
+    if lower < upper:
+        witness = _circuits.sparse_circuit(rows, placed.unit, min(upper, _LARGEST_SEARCH), rng, effort=effort)
     if witness is None and rank.rank is not None:
         witness = _circuits.any_circuit(rows, rank.rank)
     if witness is not None and len(witness) - 1 < upper:

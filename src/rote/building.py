@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rote import theorems
+from rote.assumptions._explain import explained
 from rote.capacity import data_demand
 from rote.certificate import check_all, issue, json_bytes
 from rote.config import LARGEST, Architecture, check_dtype
@@ -170,10 +171,13 @@ def _attempt(
     refused: list[str],
     progress: Progress,
 ) -> Memory:
-    builder.admit(facts, arch)
-    _refuse_overload(builder, facts, arch, request)
     options = Options(dtype=request.dtype, rank1_qk=request.rank1_qk, refine=request.refine)
-    made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    try:
+        builder.admit(facts, arch)
+        _refuse_overload(builder, facts, arch, request)
+        made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    except AssumptionError as error:
+        raise explained(error, builder.key, facts, arch) from error
     return _judge(builder, made, facts, request, seed, refused, progress)
 
 

@@ -63,7 +63,7 @@ def parallel_classes(rows: Rows) -> tuple[IntArray, bool]:
 
 def shrink(rows: Rows, which: IntArray) -> IntArray | None:
     """A circuit inside a dependent set; None if the set is not clearly dependent."""
-    members = np.unique(which)
+    members: IntArray = np.unique(which)
     if rows.dependent(members) is not True:
         return None
     if len(members) == 1:
@@ -74,7 +74,7 @@ def shrink(rows: Rows, which: IntArray) -> IntArray | None:
     second = float(singular[-2]) if len(members) <= rows.d else float(singular[-1])
     if second > CLEAR * level and len(members) - 1 <= rows.d:
         # One relation only: its support is the circuit.
-        support = members[weights > CLEAR * level / second]
+        support: IntArray = members[weights > CLEAR * level / second]
         if len(support) < len(members) and rows.dependent(support) is True:
             return support
         return members
@@ -104,7 +104,9 @@ def any_circuit(rows: Rows, rank: int) -> IntArray | None:
     return None
 
 
-def sparse_circuit(rows: Rows, isotropic: Array, most: int, rng: np.random.Generator, *, effort: float = 1.0) -> IntArray | None:
+def sparse_circuit(
+    rows: Rows, isotropic: Array, most: int, rng: np.random.Generator, *, effort: float = 1.0
+) -> IntArray | None:
     """The smallest circuit of at most `most` vectors that the search meets; `isotropic` are the vectors searched in."""
     count, width = isotropic.shape
     most = min(most, width)
@@ -163,7 +165,7 @@ def _beam(rows: Rows, table: torch.Tensor, starts: IntArray, beam: int, most: in
                     if found is not None and (best is None or len(found) < len(best)):
                         best = found
                         most = min(most, len(best) - 1)
-            if step + 1 >= most or best is not None and step + 2 >= len(best):
+            if step + 1 >= most or (best is not None and step + 2 >= len(best)):
                 break
             gain = (residual @ table.T) ** 2 / left.clamp_min(1e-6)
             gain[left < 1e-5] = -1

@@ -55,7 +55,7 @@ def _blocked(points: Array) -> tuple[int, int]:
     import torch
 
     count, width = points.shape
-    values, axes = np.linalg.eigh(points.T @ points)
+    _, axes = np.linalg.eigh(points.T @ points)
     along = points @ axes[:, -1]
     order = np.argsort(along, kind="stable")
     ordered, along = points[order], along[order]
@@ -82,7 +82,7 @@ def _blocked(points: Array) -> tuple[int, int]:
             continue
         near = torch.nonzero(table <= best**2 + slack).numpy()
         if len(near) > _MOST_MEASURED // 4:  # many points closer than float32 resolves: start from float64
-            exact = np.asarray(((ordered[left] ** 2).sum(1)[:, None] + (ordered[right] ** 2).sum(1)))
+            exact = (ordered[left] ** 2).sum(1)[:, None] + (ordered[right] ** 2).sum(1)
             exact = exact - 2 * ordered[left] @ ordered[right].T
             if a == b:
                 exact[np.tril_indices(len(exact))] = np.inf

@@ -1,4 +1,4 @@
-"""Lower bounds that are proved: no set of so few vectors is dependent, shown by looking at all of them, or by coherence.
+"""Lower bounds that are proved: no set of so few vectors is dependent, by looking at all of them, or by coherence.
 
 Coherence: unit vectors of which any k have sums of off-diagonal Gram entries below 1 in each row are independent
 (Gershgorin). For sorted entries that is the Babel function, mu_1(k - 1) < 1, at least as good as (k - 1) mu < 1.
@@ -96,10 +96,10 @@ def no_triples(rows: Rows, placed: Isotropic) -> tuple[bool, IntArray | None, in
         inner = gram[i + 1 :, i + 1 :] - c[:, None] * c
         inner *= inner
         inner /= rest[:, None]
-        j, k = np.nonzero(np.triu(inner > floor * rest, 1))
-        if j.size:
-            sets.append(np.stack([np.full_like(j, i), j + i + 1, k + i + 1], axis=1))
-            total += len(j)
+        second, last = np.nonzero(np.triu(inner > floor * rest, 1))
+        if second.size:
+            sets.append(np.stack([np.full_like(second, i), second + i + 1, last + i + 1], axis=1))
+            total += len(second)
             if total > _MOST_CANDIDATES:
                 return False, None, 0
     if not sets:

@@ -33,9 +33,9 @@ _CHUNK_NUMBERS = 4_000_000
 INDEPENDENT, DEPENDENT, DOUBTFUL = 1, 0, -1
 
 
-def noise(k: int, d: int, roundoff: float, largest: float | Array = 1.0) -> float | Array:
+def noise(k: int, d: int, roundoff: float, largest: float = 1.0) -> float:
     """The singular value that rounding alone can make of zero, for k rows of length one in d dimensions."""
-    return 4 * k**0.5 * roundoff + 4 * max(k, d) * UNIT * largest
+    return 4 * float(k) ** 0.5 * roundoff + 4 * max(k, d) * UNIT * largest
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def judge_many(rows: Rows, subsets: IntArray) -> npt.NDArray[np.int8]:
 def _clearly_independent(chosen: Array, roundoff: float) -> npt.NDArray[np.bool_]:
     import torch
 
-    count, k, d = chosen.shape
+    _, k, d = chosen.shape
     block = torch.from_numpy(chosen)
     gram = block @ block.transpose(1, 2)
     # Eigenvalues of the Gram matrix are squares; its own rounding error is below (d + k) k 2^-53 for rows of length 1.
@@ -179,7 +179,7 @@ def _clearly_independent(chosen: Array, roundoff: float) -> npt.NDArray[np.bool_
 def _by_singular_values(rows: Rows, subsets: IntArray, chosen: Array) -> npt.NDArray[np.int8]:
     k = subsets.shape[1]
     singular = np.linalg.svd(chosen, compute_uv=False)
-    level = np.asarray(noise(k, rows.d, rows.roundoff, singular[:, 0]))
+    level = np.array([noise(k, rows.d, rows.roundoff, float(top)) for top in singular[:, 0]])
     least = singular[:, -1]
     found = np.where(least > CLEAR * level, INDEPENDENT, np.where(least <= level, DEPENDENT, DOUBTFUL)).astype(np.int8)
     if rows.roundoff == 0.0:

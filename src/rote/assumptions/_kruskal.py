@@ -66,13 +66,13 @@ def kruskal(rows: Rows, rng: np.random.Generator, *, effort: float = 1.0) -> Kru
     classes, near = _circuits.parallel_classes(rows)
     n_classes = len(np.unique(classes))
 
-    def answer(lower: int, upper: int, low: str, high: str, found: IntArray | None, s: Sampler | None = None) -> Kruskal:
+    def answer(
+        lower: int, upper: int, low: str, high: str, found: IntArray | None, s: Sampler | None = None
+    ) -> Kruskal:
         weights, residual = ((), None) if found is None else _witness(rows, found)
         sampler = s or Sampler(rows, classes=classes)
         members = () if found is None else tuple(int(i) for i in found)
-        return Kruskal(
-            min(lower, upper), upper, low, high, rank, count, members, weights, residual, n_classes, sampler
-        )
+        return Kruskal(min(lower, upper), upper, low, high, rank, count, members, weights, residual, n_classes, sampler)
 
     if rows.zero.any():
         return answer(0, 0, "nothing", "a zero vector", np.flatnonzero(rows.zero)[:1])

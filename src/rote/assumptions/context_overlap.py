@@ -49,7 +49,7 @@ def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) ->
     elif share == 0:
         said = "no two examples share a token of their contexts: the rank can reach H d"
     else:
-        said = f"two examples share {100 * share:.3g} % of their contexts on average: the rank lies between the extremes"
+        said = f"two examples share {100 * share:.3g} % of their contexts on average: the rank lies in between"
     theorems = THEOREMS if isinstance(data, Vectors) else ()
     return [
         Finding(NAME, bool(one), said + ".", share, share, theorems=theorems, detail={"overlap": share}),

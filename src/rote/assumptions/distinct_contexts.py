@@ -16,7 +16,7 @@ THEOREMS = ("dana2025_cor1", "dana2025_cor2", "dana2025_thm1", "dana_rank_limit"
 
 
 def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) -> list[Finding]:
-    """Contexts that equal an earlier one. Vectors are told apart by their queries too, so there it is for information."""
+    """Contexts that equal an earlier one. Vectors are told apart by their queries too; no theorem then rests on it."""
     keys = row_ids(data)
     theorems: tuple[str, ...] = THEOREMS
     if isinstance(data, Vectors):

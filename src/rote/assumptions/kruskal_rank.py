@@ -36,7 +36,9 @@ def interval_finding(
     share = data.keep(("share", needed), lambda: found.sample(needed, SAMPLES, rng))
     parts = [f"any {needed} of {data.n_examples:,} queries must be independent"]
     if found.lower == found.upper:
-        parts.append(f"any {found.lower} are and not any {found.lower + 1}" if holds is False else f"any {found.lower} are")
+        parts.append(
+            f"any {found.lower} are and not any {found.lower + 1}" if holds is False else f"any {found.lower} are"
+        )
         parts[-1] += f" ({found.lower_by if holds else found.upper_by})"
     else:
         parts.append(f"any {found.lower} are ({found.lower_by})")

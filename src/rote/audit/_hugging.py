@@ -79,7 +79,7 @@ class HuggingModel(AuditedModel):
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         if self.query == "first":
             if tokens < 3:
-                raise UsageError(f"{self.name} adds two tokens of its own to every window; --tokens must be at least 3.")
+                raise UsageError(f"{self.name} adds two tokens to every window; --tokens must be at least 3.")
             rows = cut(ids, tokens - 2, samples, source)
             rows = [[self.tokenizer.cls_token_id, *row, self.tokenizer.sep_token_id] for row in rows]
         else:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rote.errors import CheckpointError, DataError, MissingExtra, UsageError
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 __all__ = ["AuditedModel", "Watcher", "open_model"]

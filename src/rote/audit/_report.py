@@ -29,8 +29,8 @@ _SUBSETS = 2_000
 class HeadReport:
     """One head: how often it looks at one token only, and which examples it serves.
 
-    A head serves an example if its attention at the query is spread (no weight above 0.99), as in the proof of Theorem 1
-    of Mahdavi et al. 2024, where every head is saturated on all examples but its own.
+    A head serves an example if its attention at the query is spread (no weight above 0.99), as in the proof of Theorem
+    1 of Mahdavi et al. 2024, where every head is saturated on all examples but its own.
     """
 
     head: int
@@ -197,9 +197,7 @@ def _heads(seen: Seen) -> tuple[HeadReport, ...]:
     for head in range(rows.shape[1]):
         spread = np.flatnonzero(peaks[:, head] <= SATURATED)
         share = 1 - len(spread) / len(peaks)
-        made.append(
-            HeadReport(head, float(rows[:, head].mean()), share, len(spread), ranges(int(i) for i in spread))
-        )
+        made.append(HeadReport(head, float(rows[:, head].mean()), share, len(spread), ranges(int(i) for i in spread)))
     return tuple(made)
 
 
@@ -227,8 +225,7 @@ def _percent(value: float) -> str:
 
 def reading(audit: Audit) -> list[str]:
     """The audit in a few sentences."""
-    said = [*_assumption_1(audit), *_assumption_2(audit), *_position(audit), *_saturation(audit), *_labels(audit)]
-    return said
+    return [*_assumption_1(audit), *_assumption_2(audit), *_position(audit), *_saturation(audit), *_labels(audit)]
 
 
 def _assumption_1(audit: Audit) -> list[str]:
@@ -240,7 +237,8 @@ def _assumption_1(audit: Audit) -> list[str]:
         verdict = {True: "holds", False: "fails", None: "is open"}[k.at_least(needed)]
         text = f"Assumption 1 (any {needed} queries independent) {verdict} at {name}: "
         if k.n_classes < layer.n_examples:
-            text += f"the {layer.n_examples:,} queries are only {k.n_classes:,} different vector{'s' if k.n_classes > 1 else ''}."
+            what = "one vector" if k.n_classes == 1 else f"only {k.n_classes:,} different vectors"
+            text += f"the {layer.n_examples:,} queries are {what}."
         else:
             text += (
                 f"Kruskal rank from {k.lower} to {k.upper}, and {_percent(layer.sampled.share)} of random sets of "
@@ -265,8 +263,8 @@ def _assumption_2(audit: Audit) -> list[str]:
     if worst.share_full_rank == 1.0:
         return [f"Assumption 2 (contexts of rank {worst.context}) holds for every window at every layer."]
     return [
-        f"Assumption 2 (contexts of rank {worst.context}): {_percent(known[0].share_full_rank or 0.0)} of the windows at "
-        f"layer {known[0].layer}, and at worst {_percent(worst.share_full_rank or 0.0)} at layer {worst.layer}."
+        f"Assumption 2 (contexts of rank {worst.context}): {_percent(known[0].share_full_rank or 0.0)} of the windows "
+        f"at layer {known[0].layer}, and at worst {_percent(worst.share_full_rank or 0.0)} at layer {worst.layer}."
     ]
 
 
@@ -286,8 +284,8 @@ def _saturation(audit: Audit) -> list[str]:
     top = max(pairs)
     mean = float(np.mean([p[0] for p in pairs]))
     return [
-        f"Heads are saturated (a weight above {SATURATED}) on {_percent(mean)} of rows on average; most is head {top[2] + 1} "
-        f"of layer {top[1]}, {_percent(top[0])}."
+        f"Heads are saturated (a weight above {SATURATED}) on {_percent(mean)} of rows on average; most is head "
+        f"{top[2] + 1} of layer {top[1]}, {_percent(top[0])}."
     ]
 
 

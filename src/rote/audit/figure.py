@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +87,7 @@ def draw(panels: Panels, folder: Path, name: str = "audit") -> list[Path]:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    style = {
+    style: dict[Any, Any] = {
         "font.family": "DejaVu Sans",
         "font.size": 9,
         "axes.spines.top": False,

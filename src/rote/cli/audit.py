@@ -20,10 +20,10 @@ __all__ = ["audit"]
 def audit(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Hugging Face directory, .gguf file, or rote model.")],
     texts: Annotated[Path, typer.Option("--texts", metavar="FILE", help="UTF-8 text to run through it.")],
-    layers: Annotated[str, typer.Option(help="all, or numbers and ranges such as 0,3,5-8; 0 is the embeddings.")] = "all",
+    layers: Annotated[str, typer.Option(help="all, or numbers and ranges as in 0,3,5-8; 0 is what enters.")] = "all",
     tokens: Annotated[int, typer.Option(min=1, help="Tokens in a window.")] = 128,
     samples: Annotated[int, typer.Option(min=2, help="Windows, one example each.")] = 400,
-    reinit: Annotated[bool, typer.Option("--reinit", help="The same with freshly drawn weights, side by side.")] = False,
+    reinit: Annotated[bool, typer.Option("--reinit", help="The same with fresh weights, side by side.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="For fresh weights, sampled subsets and labels.")] = 0,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write audit.json, reading.md and a figure.")
@@ -125,8 +125,8 @@ def _shown(found: Audit, *, words: bool = True) -> list[RenderableType]:
     parts: list[RenderableType] = [
         escape(
             f"{found.model}: {found.kind}, {s['n_layers']} layers, {s['n_heads']} heads of {s['d_head']}, d_model "
-            f"{s['d_model']}; {found.samples:,} windows of {found.tokens} tokens of {found.text}, the {found.query} token "
-            "asks"
+            f"{s['d_model']}; {found.samples:,} windows of {found.tokens} tokens of {found.text}, the {found.query} "
+            "token asks"
         )
     ]
     for name, layers in (("as stored", found.layers), ("fresh weights", found.fresh)):

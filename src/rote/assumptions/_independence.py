@@ -15,6 +15,7 @@ Whole numbers are exact (u = 0), and a set of them that is not clearly independe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ INDEPENDENT, DEPENDENT, DOUBTFUL = 1, 0, -1
 
 def noise(k: int, d: int, roundoff: float, largest: float = 1.0) -> float:
     """The singular value that rounding alone can make of zero, for k rows of length one in d dimensions."""
-    return 4 * float(k) ** 0.5 * roundoff + 4 * max(k, d) * UNIT * largest
+    return 4 * math.sqrt(k) * roundoff + 4 * max(k, d) * UNIT * largest
 
 
 @dataclass(frozen=True)

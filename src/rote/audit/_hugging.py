@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +53,13 @@ class HuggingModel(AuditedModel):
         else:
             extra["use_safetensors"] = not pickle
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                str(directory), local_files_only=True, **({"gguf_file": gguf} if gguf else {})
-            )
-            model = transformers.AutoModel.from_pretrained(
-                str(directory), dtype=torch.float32, attn_implementation="eager", **extra
-            )
+            with contextlib.redirect_stderr(io.StringIO()):  # progress bars that no switch turns off
+                tokenizer = transformers.AutoTokenizer.from_pretrained(
+                    str(directory), local_files_only=True, **({"gguf_file": gguf} if gguf else {})
+                )
+                model = transformers.AutoModel.from_pretrained(
+                    str(directory), dtype=torch.float32, attn_implementation="eager", **extra
+                )
         except Exception as error:  # whatever a damaged or foreign file makes the library raise
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
             raise CheckpointError(f"transformers cannot load {name}: {reason}") from error

@@ -35,13 +35,23 @@ def read_text(path: Path) -> str:
 
 
 def cut(ids: list[int], length: int, samples: int, source: str) -> list[list[int]]:
-    """`samples` windows of `length` tokens, one after the other where there are enough, else evenly overlapping."""
+    """`samples` different windows of `length` tokens: one after the other, then overlapping where the text is short.
+
+    Windows with the same tokens are one example, so only the first of them is taken.
+    """
     if length < 1:
         raise UsageError("a window needs at least one token of the text; raise --tokens.")
-    if len(ids) < length + samples - 1:
+    found: dict[tuple[int, ...], None] = {}
+    stride = length
+    while len(found) < samples and stride >= 1:
+        for start in range(0, len(ids) - length + 1, stride):
+            found.setdefault(tuple(ids[start : start + length]))
+            if len(found) == samples:
+                break
+        stride //= 2
+    if len(found) < samples:
         raise DataError(
-            f"{source} has {len(ids):,} tokens, and {samples:,} different windows of {length} need "
-            f"{length + samples - 1:,}; give a longer text, or lower --samples or --tokens."
+            f"{source} has {len(ids):,} tokens, and only {len(found):,} different windows of {length}, not "
+            f"{samples:,}; give a longer text, or lower --samples or --tokens."
         )
-    stride = min(length, (len(ids) - length) // max(1, samples - 1)) if samples > 1 else length
-    return [ids[k * stride : k * stride + length] for k in range(samples)]
+    return [list(window) for window in found]

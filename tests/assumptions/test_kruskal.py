@@ -42,7 +42,7 @@ def exhaustive(matrix: Array, *, exact: bool) -> int:
             rank = fraction_rank(part) if exact else int(np.linalg.matrix_rank(part))
             if rank < size:
                 return size - 1
-    return min(count, width)
+    return int(min(count, width))
 
 
 def check_witness(matrix: Array, witness: tuple[int, ...], upper: int) -> None:

@@ -139,7 +139,12 @@ class Sampler:
         assert self.relations is not None
         size, m = subsets.shape[1], self._nullity
         level = CLEAR * float(noise(size, self.rows.d, self.rows.roundoff, size**0.5)) / self.rank.above
-        spare = 2 * level**2 + 16 * len(self.rows) * (size + m) * UNIT
+        # Many relations are multiplied in float32: twice as fast, and the spare room covers its rounding.
+        table = self.relations.float() if m > 32 else self.relations
+        unit = 2.0**-24 if m > 32 else UNIT
+        spare = 2 * level**2 + 1.1 * (size + m + 2) * m * unit + 16 * len(self.rows) * UNIT
+        if spare > 0.5:
+            return
         where = np.flatnonzero(open_)
         index = torch.from_numpy(subsets[where])
         light = (self.relation_size[index].sum(dim=1) < 1 - spare).numpy()
@@ -147,10 +152,10 @@ class Sampler:
         open_[where[light]] = False
         heavy = np.flatnonzero(~light)
         step = max(1, _CHUNK // (size * m))
-        eye = (1 - spare) * torch.eye(m, dtype=torch.float64)
+        eye = (1 - spare) * torch.eye(m, dtype=table.dtype)
         for start in range(0, len(heavy), step):
             part = heavy[start : start + step]
-            chosen = self.relations[index[part].reshape(-1)].view(len(part), size, m)
+            chosen = table[index[part].reshape(-1)].view(len(part), size, m)
             rest = torch.baddbmm(eye, chosen.transpose(1, 2), chosen, alpha=-1)
             clear = (torch.linalg.cholesky_ex(rest).info == 0).numpy()
             verdicts[where[part[clear]]] = INDEPENDENT
@@ -164,14 +169,15 @@ class Sampler:
             self._single = torch.from_numpy(self._placed.unit).float()
         d = self._placed.unit.shape[1]
         spread = CLEAR * float(noise(size, self.rows.d, self.rows.roundoff, size**0.5)) * self._placed.condition
-        # Higham: factorising a matrix of trace k in unit roundoff v is exact for one within (k + 1) v k of it. The Gram
-        # matrix itself is off by d v in each entry.
-        shift = 2 * spread**2 + 1.1 * (size + 1 + d) * size * 2.0**-24
+        gather = size > 64 and total <= _MOST_GRAM
+        # Higham: factorising a matrix of trace k in unit roundoff v is exact for one within (k + 1) v k of it. Entries
+        # of the Gram matrix are rounded once if it was computed in float64, and d times if not.
+        shift = 2 * spread**2 + 1.1 * (size + 2 + (0 if gather else d)) * size * 2.0**-24
         if shift > 0.25 or size > 0.8 * d:  # square sets are too close to singular for float32
             return
-        gather = size > 64 and total <= _MOST_GRAM
         if gather and self._gram is None:
-            self._gram = self._single @ self._single.T
+            y = torch.from_numpy(self._placed.unit)
+            self._gram = (y @ y.T).float()
         where = np.flatnonzero(open_)
         step = max(1, _CHUNK // (size * max(size, d)))
         for start in range(0, len(where), step):

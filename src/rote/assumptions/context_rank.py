@@ -59,10 +59,11 @@ def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) ->
     span = f"{gap.lower}" if gap.rank is not None else f"{gap.lower} to {gap.upper}"
     values = f"smallest singular value {gap.above:.2g}"
     if gap.lower < min(n, d):
-        values = f"singular values {gap.above:.2g} and then {gap.below:.2g}"
+        rest = "less than rounding explains" if gap.below <= gap.noise else f"{gap.below:.2g}"
+        values = f"singular values down to {gap.above:.2g} and then {rest}"
     said += (
-        f". Closest is {what}: rank {span}, {values} (rows scaled to length 1), where rounding explains "
-        f"{gap.noise:.1g} and a value counts from {CLEAR:g} times that."
+        f". Closest is {what}: rank {span}, {values} (rows scaled to length 1); rounding explains "
+        f"{gap.noise:.1g}, and a value counts from {CLEAR:g} times that."
     )
     return [
         Finding(

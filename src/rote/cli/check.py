@@ -105,7 +105,8 @@ def _show(title: str, found: list[Finding], for_: str | None) -> None:
     table.add_column("assumption", ratio=2)
     table.add_column("what was found", ratio=7)
     for finding in found:
-        table.add_row(_MARKS[finding.holds], escape(finding.assumption), escape(finding.explanation))
+        mark = _MARKS[finding.holds] if finding.theorems else "·"  # nothing rests on it: for information
+        table.add_row(mark, escape(finding.assumption), escape(finding.explanation))
     out.print(table)
     rest = [one for one in usable(found) if for_ is None or one.theorem == for_]
     for verdict, head in ((True, "may be used"), (None, "open"), (False, "may not be used")):

@@ -83,7 +83,9 @@ class Rows:
         return rank_verdict(rows, self.vectors[which], self.roundoff)
 
     def dependent(self, which: IntArray) -> bool | None:
-        """True, False, or None where the numbers do not say."""
+        """True, False, or None where the numbers do not say; the empty set is independent."""
+        if len(which) == 0:
+            return False
         code = int(judge_many(self, np.asarray(which, dtype=np.int64)[None])[0])
         return {INDEPENDENT: False, DEPENDENT: True, DOUBTFUL: None}[code]
 

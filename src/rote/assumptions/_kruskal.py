@@ -96,6 +96,10 @@ def kruskal(rows: Rows, rng: np.random.Generator, *, effort: float = 1.0) -> Kru
     coherent = _exhaustive.babel_bound(placed, rows)
     if coherent > lower:
         lower, low_by = coherent, "coherence (Gershgorin) in isotropic position"
+    sampler = Sampler(rows, placed=placed if rank.rank is not None else None, classes=classes)
+    few = sampler.leverage_bound()
+    if few > lower:
+        lower, low_by = few, "the vectors have few linear relations, too few for a small dependent set"
     for size in range(3, upper + 1):
         if size > lower:
             done, found, doubts = _exhaustive.first_dependent(rows, size, effort * _MOST_SETS)
@@ -104,7 +108,7 @@ def kruskal(rows: Rows, rng: np.random.Generator, *, effort: float = 1.0) -> Kru
             if found is not None:
                 smallest = _circuits.shrink(rows, found)
                 members = found if smallest is None else smallest
-                return answer(lower, len(members) - 1, low_by, "a dependent set", members)
+                return answer(lower, len(members) - 1, low_by, "a dependent set", members, sampler)
             if not done or doubts:
                 break
             lower, low_by = size, f"all sets of {size} vectors were looked at"
@@ -114,7 +118,6 @@ def kruskal(rows: Rows, rng: np.random.Generator, *, effort: float = 1.0) -> Kru
         witness = _circuits.any_circuit(rows, rank.rank)
     if witness is not None and len(witness) - 1 < upper:
         upper, high_by = len(witness) - 1, "a dependent set"
-    sampler = Sampler(rows, placed=placed if rank.rank is not None else None, classes=classes)
     return answer(lower, upper, low_by, high_by, witness, sampler)
 
 

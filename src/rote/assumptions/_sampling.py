@@ -194,6 +194,16 @@ class Sampler:
             verdicts[part[clear]] = INDEPENDENT
             open_[part[clear]] = False
 
+    def leverage_bound(self) -> int:
+        """A number of vectors any so many of which are independent: the largest sums of squares of N_S stay below 1."""
+        if self.relations is None:
+            return 0
+        largest = np.sort(self.relation_size.numpy())[::-1].cumsum()
+        sizes = np.arange(1, len(largest) + 1)
+        level = CLEAR * 4 * (np.sqrt(sizes) * self.rows.roundoff + len(self.rows) * UNIT * np.sqrt(sizes))
+        spare = 2 * (level / self.rank.above) ** 2 + 16 * len(self.rows) * (sizes + self._nullity) * UNIT
+        return int(np.sum(np.cumprod(largest < 1 - spare)))
+
     def share(self, size: int, samples: int, rng: np.random.Generator) -> Share:
         """The sampling test of Mahdavi et al. 2024, with an interval. It proves nothing about the subsets not drawn."""
         size = min(size, len(self.rows))

@@ -77,7 +77,7 @@ def _curves(name: str, layers: tuple[LayerReport, ...]) -> Curves:
     )
 
 
-_COLOURS = ("#1d4ed8", "#c2410c")
+_LOOKS = (("#93b4f5", 3.4), ("#c2410c", 1.2))
 
 
 def draw(panels: Panels, folder: Path, name: str = "audit") -> list[Path]:
@@ -99,29 +99,32 @@ def draw(panels: Panels, folder: Path, name: str = "audit") -> list[Path]:
         figure, grid = plt.subplots(2, 3, figsize=(12.0, 6.4), constrained_layout=True)
         figure.suptitle(panels.title, fontsize=11, x=0.01, ha="left")
         shares, ranks, stable, rank_z, labels, heads = grid.ravel()
-        for curve, colour in zip(panels.curves, _COLOURS, strict=False):
+        for curve, (colour, wide) in zip(panels.curves, _LOOKS, strict=False):
             x = curve.layers
+            mpl.rcParams["lines.linewidth"] = wide  # the second lies on the first without hiding it
+            mpl.rcParams["lines.markersize"] = wide + 2.2
             known = [(i, v) for i, v in zip(x, curve.full_rank, strict=True) if v is not None]
-            shares.plot(*zip(*known, strict=True), "o-", color=colour, ms=3.5, label=f"contexts, {curve.name}")
-            shares.plot(x, curve.sampled, "s--", color=colour, ms=3.5, label=f"sets of queries, {curve.name}")
+            shares.plot(*zip(*known, strict=True), "o-", color=colour, label=f"contexts, {curve.name}")
+            shares.plot(x, curve.sampled, "s--", color=colour, label=f"sets of queries, {curve.name}")
             ranks.fill_between(x, curve.lower, curve.upper, color=colour, alpha=0.18, lw=0)
-            ranks.plot(x, curve.lower, "-", color=colour, lw=1.2, marker="^", ms=3.5, label=f"proved, {curve.name}")
-            ranks.plot(x, curve.upper, "-", color=colour, lw=1.2, marker="v", ms=3.5, label=f"at most, {curve.name}")
-            stable.plot(x, curve.stable, "o-", color=colour, ms=3.5, label=curve.name)
+            ranks.plot(x, curve.lower, "-", color=colour, marker="^", label=f"proved, {curve.name}")
+            ranks.plot(x, curve.upper, "-", color=colour, marker="v", label=f"at most, {curve.name}")
+            stable.plot(x, curve.stable, "o-", color=colour, label=curve.name)
             pairs = [(i, v) for i, v in zip(x, curve.rank_z, strict=True) if v is not None]
             if pairs:
-                rank_z.plot(*zip(*pairs, strict=True), "o-", color=colour, ms=3.5, label=curve.name)
-            labels.plot(x, curve.real, "o-", color=colour, ms=3.5, label=f"real, {curve.name}")
-            labels.plot(x, curve.binary, "s--", color=colour, ms=3.5, label=f"binary, {curve.name}")
+                rank_z.plot(*zip(*pairs, strict=True), "o-", color=colour, label=curve.name)
+            labels.plot(x, curve.real, "o-", color=colour, label=f"real, {curve.name}")
+            labels.plot(x, curve.binary, "s--", color=colour, label=f"binary, {curve.name}")
         shares.set_title("a   Independent: windows, and random sets of queries", fontsize=9.5, loc="left")
         shares.set_ylabel("share")
         shares.set_ylim(-0.04, 1.04)
         ranks.set_title("b   Kruskal rank of the queries", fontsize=9.5, loc="left")
         ranks.axhline(min(panels.context, panels.samples), color="#888888", lw=0.8, ls=":")
         ranks.set_yscale("symlog", linthresh=1)
+        ranks.set_ylim(0, 2 * max(max(curve.upper) for curve in panels.curves))
         ranks.set_ylabel("interval (dotted: needed)")
         stable.set_title("c   Stable rank of the queries, centred", fontsize=9.5, loc="left")
-        stable.set_yscale("log")
+        stable.set_ylim(bottom=0)
         rank_z.set_title(f"d   Rank of the head outputs (of {panels.samples:,})", fontsize=9.5, loc="left")
         rank_z.set_ylim(bottom=0)
         labels.set_title("e   Random labels that a linear readout holds", fontsize=9.5, loc="left")

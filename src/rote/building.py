@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rote import theorems
+from rote.assumptions._explain import explained
 from rote.capacity import data_demand
 from rote.certificate import check_all, issue, json_bytes
 from rote.config import LARGEST, Architecture, check_dtype
@@ -208,9 +209,6 @@ def _attempt(
     refused: list[str],
     progress: Progress,
 ) -> Memory:
-    builder.admit(facts, arch)
-    if arch.n_layers < LARGEST:
-        _refuse_overload(builder, facts, arch, request)
     options = Options(
         dtype=request.dtype,
         rank1_qk=request.rank1_qk,
@@ -220,7 +218,16 @@ def _attempt(
         delta=request.delta,
         radius=request.radius,
     )
-    made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    try:
+        builder.admit(facts, arch)
+        if arch.n_layers < LARGEST:
+            _refuse_overload(builder, facts, arch, request)
+        made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    except AssumptionError as error:
+        if isinstance(facts, SequenceTable) or builder.native == "exact":
+            # Bit extraction names its offenders itself.
+            raise
+        raise explained(error, builder.key, facts, arch) from error
     if made.kind == "exact_transformer":
         from rote.exact_building import judge_exact
 

@@ -17,7 +17,7 @@ import typer
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rote._version import __version__
-from rote.cli import ask, bound, build, export, facts, plan, theorems, verify
+from rote.cli import ask, audit, bound, build, check, export, facts, plan, theorems, verify
 from rote.errors import RoteError
 
 __all__ = ["app", "main", "run"]
@@ -41,11 +41,13 @@ DATA = "Facts"
 
 app.command("bound", rich_help_panel=THEORY)(bound.bound)
 app.command("plan", rich_help_panel=THEORY)(plan.plan)
+app.command("check", rich_help_panel=THEORY)(check.check)
 app.command("theorems", rich_help_panel=THEORY)(theorems.theorems)
 app.command("build", rich_help_panel=MODELS)(build.build)
 app.command("verify", rich_help_panel=MODELS)(verify.verify)
 app.command("ask", rich_help_panel=MODELS)(ask.ask)
 app.command("export", rich_help_panel=MODELS)(export.export)
+app.command("audit", rich_help_panel=MODELS)(audit.audit)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 

@@ -135,7 +135,10 @@ def build(
         radius,
     )
     if check_dtype(dtype) == "exact" and not native:
-        raise UsageError("these constructions live in floating point; choose float64, float32, bfloat16 or float16.")
+        raise UsageError(
+            "these constructions live in floating point; choose float64, float32, bfloat16 or float16, or a construction "
+            "with exact weights: kajitsuka2025_next_token, kajitsuka2025_seq2seq."
+        )
     if arch not in ARCHS:
         raise UnknownName("architecture", arch, ARCHS)
     if arch == "llama":

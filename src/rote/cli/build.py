@@ -28,7 +28,9 @@ def build(
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", "--precision", help="Format in which every fact must be recalled; float32 if not given."
+            "--dtype",
+            "--precision",
+            help="Format in which every fact must be recalled: float32, or exact for bit extraction, if not given.",
         ),
     ] = None,
     variant: Annotated[
@@ -179,14 +181,16 @@ def _show_exact(c: dict[str, Any], directory: Path) -> None:
     )
     out.print(
         f"{low['ratio_bits']:.2f} times the {low['information_bits']:,.0f} bits of the labels; "
-        f"no network has fewer than {max(low['vc_params'], low['counting_params']):,} weights"
+        f"any labels need at least {max(low['vc_params'], low['counting_params']):,} weights"
     )
     if c["padded_to"]:
         out.print(
             f"contexts of {c['shape']['context']} are padded to {c['padded_to']} positions, so that means are exact"
         )
-    how = {"generic": "every weight read", "grouped": "grouped, after a check of every layer"}
-    out.print(
-        f"{kept:,} of {c['facts']:,} facts recalled at {c['dtype']}"
-        + (f" ({how[c['evaluator']]})" if c["evaluator"] else "")
-    )
+    how = {"generic": "every weight read", "grouped": "after a check of every layer"}
+    exactly = f"in exact arithmetic, {how[c['evaluator']]}"
+    if c["dtype"] == "exact":
+        out.print(f"{kept:,} of {c['facts']:,} facts recalled {exactly}")
+    else:
+        also = round(c["recall"]["exact"] * c["facts"])
+        out.print(f"{kept:,} of {c['facts']:,} facts recalled at {c['dtype']} by torch and referee; {also:,} {exactly}")

@@ -136,8 +136,8 @@ def build(
     )
     if check_dtype(dtype) == "exact" and not native:
         raise UsageError(
-            "these constructions live in floating point; choose float64, float32, bfloat16 or float16, or a construction "
-            "with exact weights: kajitsuka2025_next_token, kajitsuka2025_seq2seq."
+            "these constructions live in floating point; choose float64, float32, bfloat16 or float16, or one with exact "
+            "weights: kajitsuka2025_next_token, kajitsuka2025_seq2seq."
         )
     if arch not in ARCHS:
         raise UnknownName("architecture", arch, ARCHS)

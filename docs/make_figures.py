@@ -5,11 +5,14 @@
 bounds            facts against parameters, for one family of shapes (`data`, `draw`)
 who_serves_whom   which head serves which examples in a layer built by saturation (`attention_data`, `draw_attention`)
 
+audit_*           what `rote audit` found in pretrained models, from docs/audits/*.json (`rote.audit.figure`)
+
 The first of each pair asks rote, the second only draws. Needs matplotlib, which the development set-up brings.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote import Architecture, Demand, Setting, bounds, build, plan
+from rote.audit import figure as audit_figure
 from rote.facts import random_vectors
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -294,6 +298,15 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
     return made
 
 
+def draw_audits(folder: Path) -> list[Path]:
+    """One picture for each stored audit."""
+    made = []
+    for record in sorted((IMAGES.parent / "audits").glob("*.json")):
+        panels = audit_figure.data(json.loads(record.read_text(encoding="utf-8")))
+        made += audit_figure.draw(panels, folder, f"audit_{record.stem}")
+    return made
+
+
 if __name__ == "__main__":
-    for path in draw(data(), IMAGES) + draw_attention(attention_data(), IMAGES):
+    for path in draw(data(), IMAGES) + draw_attention(attention_data(), IMAGES) + draw_audits(IMAGES):
         print(f"wrote {path.name}")

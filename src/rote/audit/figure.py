@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from rote.audit._report import Audit, LayerReport
 
 __all__ = ["Curves", "Panels", "data", "draw"]
 
@@ -44,36 +43,36 @@ class Panels:
     blocks: tuple[int, ...]
 
 
-def data(audit: Audit) -> Panels:
-    """The numbers of the figure."""
-    with_heads = [layer for layer in audit.layers if layer.heads]
-    grid = [[head.saturated_rows for head in layer.heads] for layer in with_heads]
-    curves = [_curves("as stored", audit.layers)]
-    if audit.fresh:
-        curves.append(_curves("fresh weights", audit.fresh))
+def data(record: Mapping[str, Any]) -> Panels:
+    """The numbers of the figure, from an audit's `to_dict()` or the `audit.json` that it wrote."""
+    with_heads = [layer for layer in record["layers"] if layer["heads"]]
+    grid = [[head["saturated_rows"] for head in layer["heads"]] for layer in with_heads]
+    curves = [_curves("as stored", record["layers"])]
+    if record["reinitialised"]:
+        curves.append(_curves("fresh weights", record["reinitialised"]))
     return Panels(
-        title=f"{audit.model}: {audit.samples:,} windows of {audit.tokens} tokens",
-        context=audit.tokens,
-        samples=audit.samples,
-        d_model=audit.shape["d_model"],
+        title=f"{record['model']}: {record['samples']:,} windows of {record['tokens']} tokens",
+        context=record["tokens"],
+        samples=record["samples"],
+        d_model=record["shape"]["d_model"],
         curves=tuple(curves),
         saturation=np.array(grid, dtype=np.float64).reshape(len(grid), -1),
-        blocks=tuple(layer.layer for layer in with_heads),
+        blocks=tuple(layer["layer"] for layer in with_heads),
     )
 
 
-def _curves(name: str, layers: tuple[LayerReport, ...]) -> Curves:
+def _curves(name: str, layers: Sequence[Mapping[str, Any]]) -> Curves:
     return Curves(
         name=name,
-        layers=tuple(x.layer for x in layers),
-        full_rank=tuple(x.share_full_rank for x in layers),
-        sampled=tuple(x.sampled.share for x in layers),
-        lower=tuple(x.found.lower for x in layers),
-        upper=tuple(x.found.upper for x in layers),
-        stable=tuple(x.stable_rank_centred for x in layers),
-        rank_z=tuple(None if x.rank_z is None else x.rank_z[0] for x in layers),
-        real=tuple(x.labels.real for x in layers),
-        binary=tuple(x.labels.binary for x in layers),
+        layers=tuple(x["layer"] for x in layers),
+        full_rank=tuple(x["share_full_rank"] for x in layers),
+        sampled=tuple(x["sampled"]["share"] for x in layers),
+        lower=tuple(x["kruskal"]["lower"] for x in layers),
+        upper=tuple(x["kruskal"]["upper"] for x in layers),
+        stable=tuple(x["stable_rank_centred"] for x in layers),
+        rank_z=tuple(x["rank_z"]["lower"] if x["rank_z"] else None for x in layers),
+        real=tuple(x["readout"]["real"] for x in layers),
+        binary=tuple(x["readout"]["binary"] for x in layers),
     )
 
 
@@ -126,7 +125,7 @@ def draw(panels: Panels, folder: Path, name: str = "audit") -> list[Path]:
         stable.set_title("c   Stable rank of the queries, centred", fontsize=9.5, loc="left")
         stable.set_ylim(bottom=0)
         rank_z.set_title(f"d   Rank of the head outputs (of {panels.samples:,})", fontsize=9.5, loc="left")
-        rank_z.set_ylim(bottom=0)
+        rank_z.set_ylim(0, 1.08 * panels.samples)
         labels.set_title("e   Random labels that a linear readout holds", fontsize=9.5, loc="left")
         labels.set_ylim(bottom=0)
         for axes in (shares, ranks, stable, rank_z, labels):

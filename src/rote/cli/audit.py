@@ -112,7 +112,7 @@ def _write(found: Audit, output: Path) -> None:
             for sentence in found.to_dict()["reading"]:
                 page.print(f"- {sentence}", markup=False)
             page.print("\n![What changes from layer to layer](audit.svg)", markup=False)
-        figure.draw(figure.data(found), part)
+        figure.draw(figure.data(found.to_dict()), part)
 
     write_directory(output, fill)
 

@@ -51,7 +51,7 @@ LARGEST_SOLVE = 12_000
 """Contexts beyond which the T_eps x T_eps solve is refused: more than a gigabyte for each copy of the matrix."""
 _MOST_FEATURES = 250_000_000
 _BEATEN = 1e-9  # nats by which a model must beat the bound before the bound is called unfinished
-_SLACKS = (1.0, 1.03, 1.1, 1.25)
+_SLACKS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0)
 
 
 def distribution_builders() -> dict[str, DistributionBuilder]:
@@ -111,6 +111,8 @@ class _Job:
     t_eps: int
     planned: bool
     """Whether the number of heads is ours to raise."""
+    least: int
+    """The fewest heads with H d_h + d >= T_eps, or the number given."""
 
 
 def build_distribution(
@@ -160,11 +162,12 @@ def build_distribution(
     left = table.leftover(job.t_eps)
     others: dict[str, Layer] = {builder.method: layer}
     if left and table.context > 1:
-        # For the certificate: what the other construction makes of the same shape.
+        # For the certificate: what the other construction makes of this table, with the theorem's number of heads.
+        bare = job.arch.replace(n_heads=job.least)
         for other in known.values():
             if other.method not in others and _affordable(job):
                 others[other.method] = other.layer(
-                    table, bound, job.arch, n_contexts=job.t_eps, rng=for_other, rank1_qk=rank1_qk, tries=1
+                    table, bound, bare, n_contexts=job.t_eps, rng=for_other, rank1_qk=rank1_qk, tries=1
                 )
     made, certificate = _judge(builder, job, layer, dtype, rank1_qk, tokens, seed, given, progress)
     if certificate["kl"] is not None and certificate["kl"] < bound.kl - _BEATEN:
@@ -191,7 +194,7 @@ def _settle(
     _refuse_size(table, arch)
     if n_heads is not None and epsilon is None:
         t_eps = capacity_of(table, arch)
-        return _Job(table, arch, epsilon_of(table, t_eps), t_eps, False)
+        return _Job(table, arch, epsilon_of(table, t_eps), t_eps, False, arch.n_heads)
     epsilon = epsilon or 0.0
     t_eps = table.t_eps(epsilon)
     if table.context > 1 and t_eps > LARGEST_SOLVE:
@@ -216,7 +219,7 @@ def _settle(
             f"Theorem 1 needs H d_head + d_model >= T_eps = {t_eps:,} at epsilon = {epsilon:g}, and this shape tells "
             f"{affords:,} contexts apart; use more heads, or epsilon = {epsilon_of(table, affords):.4g} or more."
         )
-    return _Job(table, arch, epsilon, t_eps, n_heads is None)
+    return _Job(table, arch, epsilon, t_eps, n_heads is None, arch.n_heads)
 
 
 def _refuse_size(table: DistributionTable, arch: Architecture) -> None:
@@ -238,17 +241,35 @@ def _layer(
     rank1_qk: bool,
     progress: Progress,
 ) -> tuple[Layer, _Job]:
-    """The layer; where nothing is left out and rounding shows all the same, some heads more."""
+    """The layer; more heads where rounding shows although nothing is left out, or the gap is more than 2 eps."""
+    from rote.construct.distribution import fewest_heads
+
+    table, least = job.table, job.arch.n_heads
+    left = table.leftover(job.t_eps) > 0
+    # With as many heads as this nothing needs to be left out at all.
+    whole = table.t_eps(0.0)
+    most = fewest_heads(table, whole, job.arch.d_model, job.arch.d_head) if left and whole <= LARGEST_SOLVE else None
     best: tuple[Layer, _Job] | None = None
-    for slack in _SLACKS if job.planned and job.table.context > 1 else (1.0,):
-        heads = max(math.ceil(slack * job.arch.n_heads), job.arch.n_heads + (slack > 1))
-        now = job if slack == 1.0 else replace(job, arch=job.arch.replace(n_heads=heads))
-        _refuse_size(now.table, now.arch)
-        progress("layer", 0, 1, None)
-        layer = builder.layer(now.table, bound, now.arch, n_contexts=now.t_eps, rng=rng, rank1_qk=rank1_qk)
+    for number, slack in enumerate(_SLACKS if job.planned and table.context > 1 else (1.0,)):
+        heads = max(math.ceil(slack * least), least + number)
+        exact = most is not None and heads >= most
+        now = replace(job, arch=job.arch.replace(n_heads=most if exact and most is not None else heads))
+        _refuse_size(table, now.arch)
+        progress("layer", number, len(_SLACKS), None)
+        layer = builder.layer(
+            table,
+            bound,
+            now.arch,
+            n_contexts=whole if exact else now.t_eps,
+            rng=rng,
+            rank1_qk=rank1_qk,
+            tries=1 if left and number else None,
+        )
         if best is None or layer.kl32 < best[0].kl32:
             best = layer, now
-        if job.table.leftover(job.t_eps) > 0 or layer.kl32 - bound.kl <= 5e-7:
+        if exact or builder.method == "interpolation" and left:
+            break
+        if layer.kl32 - bound.kl <= (2 * job.epsilon if left else 5e-7):
             break
     assert best is not None
     return best
@@ -357,6 +378,7 @@ def _judge(
             "condition": finite(layer.cond),
             "condition_fold": finite(layer.cond_fold),
             "draw": layer.draws,
+            "theorem_heads": job.least,
         },
         "conditioning": finite(layer.cond),
     }

@@ -12,7 +12,8 @@ Differs:   1. the skip connection is folded in exactly, so gamma and the limit b
            3. a context of one token needs no heads: W_E = E is the best encoder itself;
            4. beside the theorem's interpolation there is a refit: W stays, and Psi minimises the divergence over all
               contexts, which is a convex problem. Interpolation magnifies what the unlikely contexts get; the refit
-              costs about eps.
+              costs about eps. Its token vectors are not drawn blindly, but near the average E of the contexts that a
+              token stands in.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ IntArray = npt.NDArray[np.int64]
 Method = Literal["interpolation", "refit"]
 METHODS: tuple[Method, ...] = ("interpolation", "refit")
 
+_NOISE = 0.3  # keeps informed token vectors in general position
 _ENOUGH = 1e-7  # nats that rounding to float32 may cost before another draw is made
 
 
@@ -97,7 +99,7 @@ def attend(
     rng: np.random.Generator,
     rank_one_qk: bool = False,
     scale: float = 10.0,
-    tries: int = 3,
+    tries: int | None = None,
 ) -> Layer:
     """An attention-only layer for the table: `n_contexts` is T_eps, the contexts that must be exact.
 
@@ -119,16 +121,21 @@ def attend(
         )
     W, E = _gauge(bound.W, bound.E, table)
     best: Layer | None = None
+    complete_table = len(likely) == np.count_nonzero(table.prior)
+    if tries is None:
+        tries = 8 if complete_table and n_contexts <= 1024 else 3
     for number in range(1, tries + 1):
         features = RandomFeatures(
             np.ascontiguousarray(table.contexts), table.vocab, n_heads, bound.d_model, d_head, scale, rank_one_qk, rng
         )
+        if method == "refit" and not complete_table:
+            features.embed = _informed(table, E, rng)
         made = _draw(table, features, W, E, likely, method, number)
         if made is None:
             continue
         if best is None or made.kl32 < best.kl32:
             best = made
-        if len(likely) == np.count_nonzero(table.prior) and best.kl32 - bound.kl <= _ENOUGH:
+        if complete_table and best.kl32 - bound.kl <= _ENOUGH:
             break
     if best is None:
         raise AssumptionError(
@@ -147,6 +154,26 @@ def _gauge(W: Array, E: Array, table: DistributionTable) -> tuple[Array, Array]:
     white[:, :rank] = many * left[:, :rank]
     seen[:, :rank] = (W @ right[:rank].T) * (size[:rank] / many)
     return seen, white
+
+
+def _informed(table: DistributionTable, E: Array, rng: np.random.Generator) -> Array:
+    """Token vectors (N, d): the main directions of the average E around a token, at each place, and some noise."""
+    N, S, d = table.vocab, table.context, E.shape[1]
+    centred = E - table.prior @ E
+    parts = []
+    for place in range(S):
+        at = table.contexts[:, place]
+        sums, mass = np.zeros((N, d)), np.bincount(at, weights=table.prior, minlength=N)
+        np.add.at(sums, at, table.prior[:, None] * centred)
+        parts.append(sums / (mass + 1e-4)[:, None])  # rare tokens stay near the middle
+    joined = np.concatenate(parts, axis=1)
+    usual = np.bincount(table.contexts.reshape(-1), weights=np.repeat(table.prior, S), minlength=N) / S
+    _, _, right = np.linalg.svd(np.sqrt(usual)[:, None] * joined, full_matrices=False)
+    found = joined @ right[:d].T
+    made = rng.standard_normal((N, d)) * _NOISE
+    size = np.sqrt(np.mean(found**2, axis=0))
+    made[:, : found.shape[1]] += found / np.where(size > 0, size, 1.0)
+    return made
 
 
 def _draw(
@@ -181,7 +208,8 @@ def _draw(
             start[:d] = torch.eye(d, dtype=torch.float64) / math.sqrt(2 * d)
             psi = _interpolate(system, top, goal[torch.from_numpy(likely)], start)
         if not all_of_it:
-            C = 2 * math.sqrt(1 + _spectral(phi[torch.from_numpy(rest)] @ system.solve(torch.eye(len(top)).double())) ** 2)
+            reach = phi[torch.from_numpy(rest)] @ system.solve(torch.eye(len(top), dtype=torch.float64))
+            C = 2 * math.sqrt(1 + _spectral(reach) ** 2)
     folded, _ = complete(np.asarray(psi.T.numpy(), dtype=np.float64), W, d)
     singular = np.linalg.svd(folded[:, :d], compute_uv=False)
     if not singular[-1] > 1e-12 * singular[0]:

@@ -17,7 +17,7 @@ from rote.facts import DistributionTable
 
 __all__ = ["refit"]
 
-_MOST_ITERATIONS = 1500
+_MOST_ITERATIONS = 600
 
 
 def refit(phi: Tensor, W: Tensor, E: Tensor, table: DistributionTable) -> Tensor:
@@ -56,7 +56,7 @@ def refit(phi: Tensor, W: Tensor, E: Tensor, table: DistributionTable) -> Tensor
         start.numpy().reshape(-1),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": _MOST_ITERATIONS, "maxfun": 2 * _MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-8},
+        options={"maxiter": _MOST_ITERATIONS, "maxfun": 2 * _MOST_ITERATIONS, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-8},
     )
     theta = torch.from_numpy(np.asarray(found.x.reshape(shape)))
     small = torch.linalg.solve_triangular(factor.T, theta, upper=True)  # (P, r)

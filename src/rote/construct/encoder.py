@@ -37,6 +37,8 @@ Array = npt.NDArray[np.float64]
 Report = Callable[[int, int], None]
 
 _RANK = 1e-10  # singular values below this share of the largest count as zero
+_HEATS = (0.3, 0.6, 0.8)
+_HEATED_STEPS = 40
 _BIG = 50_000_000  # numbers in T x N x d beyond which single precision and fewer starts are used
 
 
@@ -69,9 +71,9 @@ class EncoderBound:
 
 
 def default_starts(table: DistributionTable, d_model: int) -> int:
-    """Twelve starts for small tables, three for large ones, two for very large ones."""
+    """Eight starts for small tables, five or three for larger ones, two for very large ones."""
     size = table.n_contexts * table.vocab * d_model
-    return 12 if size <= 200_000 else 6 if size <= 3_000_000 else 3 if size <= _BIG else 2
+    return 8 if size <= 100_000 else 5 if size <= 3_000_000 else 3 if size <= _BIG else 2
 
 
 def encoder_bound(
@@ -102,18 +104,23 @@ def encoder_bound(
         )
     merged = _Merged(table)
     count = starts if starts is not None else default_starts(table, d_model)
-    big = merged.pi.shape[0] * table.vocab * d_model > _BIG
-    steps = iterations if iterations is not None else (200 if big else 600)
+    size = merged.pi.shape[0] * table.vocab * d_model
+    big = size > _BIG
+    steps = iterations if iterations is not None else (120 if size > 10 * _BIG else 200 if big else 800)
     values: list[float] = []
     best: tuple[float, Array, int, float] | None = None
-    # The first few starts are informed, the others random; half of the rest shake the best one so far.
     for number in range(count + (first is not None)):
         if report is not None:
             report(number, count)
         if first is not None and number == count:
             W0 = np.array(first, dtype=np.float64)
         else:
-            W0 = _start(merged, d_model, number, rng, None if best is None else best[1])
+            shaken = number >= 4 and number % 2 == 0 and best is not None
+            W0 = _start(merged, d_model, number, rng, best[1] if shaken and best is not None else None)
+            if not big and not shaken:
+                # Tempering: the flattened problems have fewer minima, and lead into better ones of the real problem.
+                for heat in _HEATS:
+                    W0 = _descend(merged.heated(heat), W0, _HEATED_STEPS, single=False)[1]
         found = _descend(merged, W0, steps, single=big)
         values.append(found[0])
         if best is None or found[0] < best[0]:
@@ -159,6 +166,15 @@ class _Merged:
         self.prior = torch.from_numpy(np.bincount(place, weights=table.prior, minlength=len(kept)))
         self.entropies = torch.from_numpy(table.entropies[kept].copy())
 
+    def heated(self, power: float) -> _Merged:
+        """The same contexts with flatter distributions, proportional to pi^power."""
+        made = _Merged.__new__(_Merged)
+        raised = self.pi**power
+        made.pi = raised / raised.sum(dim=1, keepdim=True)
+        made.place, made.prior = self.place, self.prior
+        made.entropies = -(made.pi * made.pi.log()).sum(dim=1)
+        return made
+
 
 def _centred_logs(pi: Array) -> Array:
     with np.errstate(divide="ignore"):
@@ -199,7 +215,7 @@ def _exact(table: DistributionTable, d: int) -> EncoderBound | None:
 
 
 def _start(merged: _Merged, d: int, number: int, rng: np.random.Generator, best: Array | None) -> Array:
-    """A first W: from the logarithms, from the probabilities, then random ones and shaken best ones in turn."""
+    """A first W: from the logarithms, from the probabilities, then random ones; or the best so far, shaken."""
     pi, prior = merged.pi.numpy(), merged.prior.numpy()
     vocab = pi.shape[1]
     if number in (0, 1):
@@ -208,9 +224,8 @@ def _start(merged: _Merged, d: int, number: int, rng: np.random.Generator, best:
         _, vectors = np.linalg.eigh(rows.T @ rows)
         return np.ascontiguousarray(vectors[:, ::-1][:, :d])
     noise = rng.standard_normal((vocab, d))
-    if best is not None and number % 2 == 1:
-        size = float(np.linalg.norm(best)) / math.sqrt(vocab * d)
-        noise = best + (0.5 if number % 4 == 1 else 1.5) * size * noise
+    if best is not None:
+        noise = best + 0.5 * float(np.linalg.norm(best)) / math.sqrt(vocab * d) * noise
     return np.asarray(project(torch.from_numpy(noise)).numpy(), dtype=np.float64)
 
 
@@ -223,7 +238,7 @@ def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool) -> tuple[f
     E = torch.zeros((len(pi), shape[1]), dtype=kind)
     finest = 2e-5 if single else 1e-10
     last = math.inf
-    tolerance = 1e-3
+    tolerance = 1e-4 if single else finest
 
     def function(flat: Array) -> tuple[float, Array]:
         nonlocal E, last, tolerance
@@ -232,7 +247,7 @@ def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool) -> tuple[f
         slope = solver.slope(prior, E)
         value = float(prior.double() @ losses.double())
         # The inner problems need to be solved only as well as the outer one progresses.
-        tolerance = max(finest, min(tolerance, (0.1 if single else 1e-3) * abs(last - value)))
+        tolerance = max(finest, min(tolerance, 0.1 * abs(last - value)))
         last = value
         return value, slope.double().numpy().reshape(-1)
 

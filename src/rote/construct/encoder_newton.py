@@ -15,6 +15,7 @@ _CHUNK_NUMBERS = 24_000_000
 _MOST_STEPS = 60
 _MOST_HALVINGS = 30
 _SHRINK = 0.2
+_DAMPING = 0.02
 
 
 def project(W: Tensor) -> Tensor:
@@ -105,6 +106,11 @@ class Contexts:
             hessian[:, upper[1], upper[0]] = flat
             hessian -= mean.unsqueeze(2) * mean.unsqueeze(1)
             scale = torch.diagonal(hessian, dim1=1, dim2=2).mean(dim=1).clamp_min(1e-30)
+            # Regularised Newton: where softmax is saturated on the wrong token the Hessian vanishes and the gradient
+            # does not; a ridge of its size keeps the change of a logit below about fifty.
+            spread = W.square().mean(dim=0).sum().sqrt()
+            damping = _DAMPING * spread * (error[part] @ W).norm(dim=1)
+            torch.diagonal(hessian, dim1=1, dim2=2).add_(damping.unsqueeze(1))
             ridge = 1e-12 if W.dtype == torch.float64 else 1e-5
             eye = torch.eye(d, dtype=W.dtype)
             factor, failed = torch.linalg.cholesky_ex(hessian + (ridge * scale)[:, None, None] * eye)

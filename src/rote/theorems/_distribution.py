@@ -36,7 +36,7 @@ class DistributionBuilder(Theorem):
         n_contexts: int,
         rng: np.random.Generator,
         rank1_qk: bool = False,
-        tries: int = 3,
+        tries: int | None = None,
     ) -> Layer:
         """The layer; CapacityError where the shape does not tell so many contexts apart."""
         from rote.construct.distribution import attend

@@ -86,7 +86,7 @@ def plan_distribution(
     low, high = 1, most
     while low < high:
         middle = (low + high) // 2
-        if search.encoder(middle).kl <= kl:
+        if search.encoder(middle, scouting=True).kl <= kl:
             high = middle
         else:
             low = middle + 1
@@ -122,7 +122,13 @@ class _Search:
         self._made: dict[tuple[int, int], tuple[float, int]] = {}
         self._builder = distribution_builders()["distribution_refit"]
 
-    def encoder(self, d: int) -> Any:
+    def encoder(self, d: int, *, scouting: bool = False) -> Any:
+        """The best encoder of a width; with two starts only while the width is being looked for."""
+        if scouting and d not in self._bounds:
+            from rote.construct.encoder import encoder_bound
+
+            self._progress(f"encoder of width {d}", 0, 1, None)
+            return encoder_bound(self._table, d, rng=as_generator(self._seed)[0], starts=2)
         if d not in self._bounds:
             from rote.construct.encoder import encoder_bound
 

@@ -381,7 +381,7 @@ def bound_distribution(
         found = []
         for i, width in enumerate(widths):
             progress("best encoders", i, len(widths), None)
-            found.append(distribution_limits(table, width, rng=seed, starts=starts))
+            found.append(distribution_limits(table, width, rng=seed, starts=starts or (3 if d_model is None else None)))
     eps = epsilon or 0.0
     record: dict[str, Any] = {
         **table.describe(),

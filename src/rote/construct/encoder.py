@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,8 @@ Report = Callable[[int, int], None]
 
 _RANK = 1e-10  # singular values below this share of the largest count as zero
 _HEATS = (0.3, 0.6, 0.8)
-_HEATED_STEPS = 40
+_HEATED_STEPS = 25
+_SCOUT_STEPS = 100
 _BIG = 50_000_000  # numbers in T x N x d beyond which single precision and fewer starts are used
 
 
@@ -107,26 +109,27 @@ def encoder_bound(
     size = merged.pi.shape[0] * table.vocab * d_model
     big = size > _BIG
     steps = iterations if iterations is not None else (120 if size > 10 * _BIG else 200 if big else 800)
-    values: list[float] = []
-    best: tuple[float, Array, int, float] | None = None
+    found: list[_Found] = []
     for number in range(count + (first is not None)):
         if report is not None:
             report(number, count)
         if first is not None and number == count:
             W0 = np.array(first, dtype=np.float64)
         else:
-            shaken = number >= 4 and number % 2 == 0 and best is not None
-            W0 = _start(merged, d_model, number, rng, best[1] if shaken and best is not None else None)
+            shaken = number >= 4 and number % 2 == 0
+            W0 = _start(merged, d_model, number, rng, min(found).W if shaken else None)
             if not big and not shaken:
                 # Tempering: the flattened problems have fewer minima, and lead into better ones of the real problem.
                 for heat in _HEATS:
-                    W0 = _descend(merged.heated(heat), W0, _HEATED_STEPS, single=False)[1]
-        found = _descend(merged, W0, steps, single=big)
-        values.append(found[0])
-        if best is None or found[0] < best[0]:
-            best = found
-    assert best is not None
-    return _finish(table, merged, best, tuple(values), d_model)
+                    W0 = _descend(merged.heated(heat), W0, _HEATED_STEPS, single=False, coarse=True).W
+        found.append(_descend(merged, W0, steps if big else min(steps, _SCOUT_STEPS), single=big, coarse=True))
+    if not big:
+        # Scouts are cheap; only the most promising are followed to the end.
+        found.sort()
+        found[:2] = [_descend(merged, one.W, steps, single=False, coarse=False) for one in found[:2]]
+    best = min(found)
+    values = tuple(one.value for one in found)
+    return _finish(merged, best, values, d_model)
 
 
 def tighten(
@@ -229,14 +232,26 @@ def _start(merged: _Merged, d: int, number: int, rng: np.random.Generator, best:
     return np.asarray(project(torch.from_numpy(noise)).numpy(), dtype=np.float64)
 
 
-def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool) -> tuple[float, Array, int, float]:
-    """L-BFGS on W; value, W, iterations and gradient at the end."""
+class _Found(NamedTuple):
+    """What a descent reached; ordered by value."""
+
+    value: float
+    W: Array
+    iterations: int
+    gradient: float
+
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, _Found) and self.value < other.value
+
+
+def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool, coarse: bool) -> _Found:
+    """L-BFGS on W, to four digits or so, or to the end."""
     kind = torch.float32 if single else torch.float64
     pi, prior, entropies = merged.pi.to(kind), merged.prior.to(kind), merged.entropies.to(kind)
     solver = Contexts(pi, entropies)
     shape = W0.shape
     E = torch.zeros((len(pi), shape[1]), dtype=kind)
-    finest = 2e-5 if single else 1e-10
+    finest = 2e-5 if single else 1e-8 if coarse else 1e-10
     last = math.inf
     tolerance = 1e-4 if single else finest
 
@@ -256,22 +271,15 @@ def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool) -> tuple[f
         W0.reshape(-1),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 8 if single else 20, "ftol": 1e-7 if single else 1e-12, "gtol": 1e-9},
+        options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 8 if single else 20, "ftol": 1e-7 if coarse else 1e-12, "gtol": 1e-9},
     )
     W = np.asarray(found.x.reshape(shape), dtype=np.float64)
-    return float(found.fun), W, int(found.nit), float(np.abs(found.jac).max())
+    return _Found(float(found.fun), W, int(found.nit), float(np.abs(found.jac).max()))
 
 
-def _finish(
-    table: DistributionTable,
-    merged: _Merged,
-    best: tuple[float, Array, int, float],
-    values: tuple[float, ...],
-    d: int,
-) -> EncoderBound:
+def _finish(merged: _Merged, best: _Found, values: tuple[float, ...], d: int) -> EncoderBound:
     """Fix the gauge (centred, orthonormal columns) and solve for E to the last digit."""
-    _, W, nit, gradient = best
-    gauge = project(torch.from_numpy(W))
+    gauge = project(torch.from_numpy(best.W))
     solver = Contexts(merged.pi, merged.entropies)
     start: Tensor = torch.zeros((len(merged.pi), gauge.shape[1]), dtype=torch.float64)
     E, losses = solver.solve(gauge, start, tolerance=1e-15)
@@ -279,4 +287,4 @@ def _finish(
     whole = np.asarray(E.numpy()[merged.place], dtype=np.float64)
     # In single precision a start's value is rounded; the reported best is the exact one.
     values = tuple(max(value, v) for v in values)
-    return EncoderBound(value, d, np.asarray(gauge.numpy(), dtype=np.float64), whole, values, "", nit, gradient)
+    return EncoderBound(value, d, np.asarray(gauge.numpy(), dtype=np.float64), whole, values, "", best.iterations, best.gradient)

@@ -84,7 +84,7 @@ def _spread(start: Array, sharpness: float, iterations: int) -> Array:
         squares = (rows @ rows.T).square()[off]
         value = torch.logsumexp(sharpness * squares, dim=0) / sharpness
         (slope,) = torch.autograd.grad(value, raw)
-        return float(value), slope.numpy().reshape(-1)
+        return float(value.detach()), slope.numpy().reshape(-1)
 
     found = minimize(function, start.reshape(-1), jac=True, method="L-BFGS-B", options={"maxiter": iterations})
     rows = np.asarray(found.x.reshape(shape), dtype=np.float64)

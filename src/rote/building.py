@@ -202,6 +202,8 @@ def _chosen(with_: str, takes: str) -> list[AnyBuilder]:
         return list(builders(takes).values())
     known = builders()
     if with_ not in known:
+        if with_ in ("dana2025_thm1", "distribution_refit"):
+            raise UsageError(f"{with_} builds distributions; pass --task distribution.")
         if with_ in theorems.registry():
             raise UsageError(f"{with_} is a bound without a construction; choose one of {', '.join(known)}, or auto.")
         raise UnknownName("construction", with_, [*known, "auto"])

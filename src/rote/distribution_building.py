@@ -1,8 +1,8 @@
 """Models of distributions: build, verify, and the numbers that say how good they can be.
 
-The road of `build_distribution`: smooth where a probability is zero, find the best encoder of the width (no model of that
-width does better), choose the heads, build the layer, serialise it, and let the referee measure its divergence from the
-table. The certificate has all of it.
+The road of `build_distribution`: smooth where a probability is zero, find the best encoder of the width (no model of
+that width does better), choose the heads, build the layer, serialise it, and let the referee measure its divergence
+from the table. The certificate has all of it.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ def _settle(
         heads = fewest_heads(table, t_eps, d_model, width)
         if heads is None:
             raise CapacityError(
-                f"no number of heads of width {width} tells the {t_eps:,} likely contexts apart at d_model = {d_model}; "
-                "pass a larger --epsilon or another --d-model."
+                f"no number of heads of width {width} tells the {t_eps:,} likely contexts apart at d_model = {d_model}"
+                "; pass a larger --epsilon or another --d-model."
             )
         arch = arch.replace(n_heads=heads)
         _refuse_size(table, arch)
@@ -227,8 +227,8 @@ def _refuse_size(table: DistributionTable, arch: Architecture) -> None:
     maps = arch.n_heads * arch.d_model * max(arch.d_model, arch.d_head)
     if max(features, maps, table.vocab * arch.d_model) > _MOST_FEATURES:
         raise CapacityError(
-            f"{arch.n_heads:,} heads of {arch.d_head:,} at d_model = {arch.d_model:,} for {table.n_contexts:,} contexts "
-            "need more memory than is sensible; lower --d-model (N - 1 is enough for any distribution) or raise "
+            f"{arch.n_heads:,} heads of {arch.d_head:,} at d_model = {arch.d_model:,} for {table.n_contexts:,} contexts"
+            " need more memory than is sensible; lower --d-model (N - 1 is enough for any distribution) or raise "
             "--epsilon."
         )
 
@@ -267,7 +267,7 @@ def _layer(
         )
         if best is None or layer.kl32 < best[0].kl32:
             best = layer, now
-        if exact or builder.method == "interpolation" and left:
+        if exact or (builder.method == "interpolation" and left):
             break
         if layer.kl32 - bound.kl <= (2 * job.epsilon if left else 5e-7):
             break
@@ -275,9 +275,7 @@ def _layer(
     return best
 
 
-def _measures(
-    bound: EncoderBound, layers: dict[str, Layer], left: float, kl: float | None
-) -> dict[str, Any]:
+def _measures(bound: EncoderBound, layers: dict[str, Layer], left: float, kl: float | None) -> dict[str, Any]:
     """What the certificate says about the bound and about both constructions."""
     theorem = layers.get("interpolation")
     excess = None if theorem is None else theorem.excess(left)
@@ -392,8 +390,8 @@ def _said(table: DistributionTable, given: DistributionTable) -> str | None:
         return None
     zeros = f"{given.n_zeros:,} probabilities were 0, so " if not given.full_support and not given.smoothing else ""
     return (
-        f"{zeros}every distribution was mixed with {100 * table.smoothing:g} % of the uniform one; all numbers are about "
-        "the smoothed table"
+        f"{zeros}every distribution was mixed with {100 * table.smoothing:g} % of the uniform one; all numbers are "
+        "about the smoothed table"
     )
 
 
@@ -472,8 +470,8 @@ def distribution_limits(
         "encoder_spread": bound.spread,
         "encoder_exact": bound.reason or None,
         "theorem2": lookup.measured,
-        "theorem2_C": lookup.measured_C,
+        "theorem2_C": lookup.measured_c,
         "theorem2_printed": lookup.printed,
-        "theorem2_printed_C": lookup.printed_C,
+        "theorem2_printed_C": lookup.printed_c,
         "welch": lookup.welch,
     }

@@ -65,7 +65,9 @@ def refuse_options(task: str, **given: object) -> None:
     wrong = [name.replace("_", "-") for name, value in given.items() if value not in (None, False)]
     if wrong:
         here = "distribution" if task == "facts" else "facts"
-        raise UsageError(f"--{', --'.join(wrong)} belong{'' if len(wrong) > 1 else 's'} to --task {here}; leave it out.")
+        raise UsageError(
+            f"--{', --'.join(wrong)} belong{'' if len(wrong) > 1 else 's'} to --task {here}; leave it out."
+        )
 
 
 def read_table(
@@ -183,8 +185,10 @@ def _show_certificate(memory: Memory, directory: Path) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("divergence from the table", "nats", "bits"):
         table.add_column(column, justify="left" if column.startswith("div") else "right")
-    rows = [(f"this model, {name}" + ("  (stored)" if name == c["dtype"] else ""), v) for name, v in
-            c["kl_by_dtype"].items()]
+    rows = [
+        (f"this model, {name}" + ("  (stored)" if name == c["dtype"] else ""), v)
+        for name, v in c["kl_by_dtype"].items()
+    ]
     rows.append(("no model of this width is below", c["encoder_kl"]))
     if c["leftover"]:
         rows += [
@@ -276,8 +280,8 @@ def verify_distribution(
         out = console()
         checked = "hashes of files and table checked" if same else "hashes of files checked, this is another table"
         out.print(
-            f"divergence {_fixed(result.kl)} nats ({_fixed(result.kl_bits)} bits) from {result.n_contexts:,} contexts at "
-            f"{result.dtype}; perplexity {number(result.perplexity, 4)}, the table's own is "
+            f"divergence {_fixed(result.kl)} nats ({_fixed(result.kl_bits)} bits) from {result.n_contexts:,} contexts "
+            f"at {result.dtype}; perplexity {number(result.perplexity, 4)}, the table's own is "
             f"{number(record['perplexity_floor'], 4)}; {checked}.",
             markup=False,
         )
@@ -297,7 +301,9 @@ def record_gap(kl: float, bound: float) -> float | None:
     return kl - bound if math.isfinite(kl) else None
 
 
-def answer_distribution(memory: Memory, directory: Path, words: list[str], top: int, as_json: bool, lines: bool) -> None:
+def answer_distribution(
+    memory: Memory, directory: Path, words: list[str], top: int, as_json: bool, lines: bool
+) -> None:
     """`rote ask` for a model of distributions: what it says beside what is true."""
     from rote.facts.distribution_store import FILE, unpack
     from rote.facts.ngrams import SPACE
@@ -316,7 +322,9 @@ def answer_distribution(memory: Memory, directory: Path, words: list[str], top: 
     )
     answers = memory.ask(*words, top=len(memory.vocabulary))
     at = table.find(memory.encode(words))
-    true = None if at is None else {t: float(p) for t, p in zip(memory.vocabulary, table.probabilities[at], strict=True)}
+    true = (
+        None if at is None else {t: float(p) for t, p in zip(memory.vocabulary, table.probabilities[at], strict=True)}
+    )
     shown = answers[:top]
     if as_json:
         record: list[dict[str, Any]] = [

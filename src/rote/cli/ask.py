@@ -77,9 +77,7 @@ def _try(memory: Memory, directory: Path, line: str, top: int, as_json: bool) ->
     return True
 
 
-def _answer(
-    memory: Memory, directory: Path, words: list[str], top: int, as_json: bool, *, lines: bool = False
-) -> None:
+def _answer(memory: Memory, directory: Path, words: list[str], top: int, as_json: bool, *, lines: bool = False) -> None:
     if memory.certificate.get("task") == "distribution":
         _distribution.answer_distribution(memory, directory, words, top, as_json, lines)
         return

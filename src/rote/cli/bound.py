@@ -73,7 +73,9 @@ def bound(
         rest = {"last_tokens": last_tokens, "facts": facts, "theorem": theorem, "shared_context": shared_context}
         _distribution.refuse_options(task, **shape, **rest)
         if source is None:
-            raise UsageError("--task distribution is about a table: give a facts file, as in `rote bound F --task ...`.")
+            raise UsageError(
+                "--task distribution is about a table: give a facts file, as in `rote bound F --task ...`."
+            )
         _distribution.bound_distribution(
             source,
             d_model=d_model,

@@ -7,8 +7,9 @@ Statement: if H d_h + d >= T_eps, there is an attention-only layer whose diverge
 Notation:  H = n_heads, d = d_model, d_h = d_head, W = W_U, E_t = what the residual stream of context t should be.
 Source:    arXiv 2411.10115 v2.
 Differs:   1. the skip connection is folded in exactly, so gamma and the limit behind it are not needed;
-           2. with more features than likely contexts Phi_1^-1 is the pseudo-inverse, and if the smallest solution leaves
-              the skip singular, a solution near Psi_0 = [g I | 0] is taken: the bound then has ||W (E - Psi_0 Phi)||_2;
+           2. with more features than likely contexts Phi_1^-1 is the pseudo-inverse, and if the smallest solution
+              leaves the skip singular, a solution near Psi_0 = [g I | 0] is taken: the bound then has
+              ||W (E - Psi_0 Phi)||_2;
            3. a context of one token needs no heads: W_E = E is the best encoder itself;
            4. beside the theorem's interpolation there is a refit: W stays, and Psi minimises the divergence over all
               contexts, which is a convex problem. Interpolation magnifies what the unlikely contexts get; the refit
@@ -218,7 +219,8 @@ def _draw(
     return Layer(
         weights,
         method if not all_of_it else "interpolation",
-        *(_divergence(table, weights, precision) for precision in ("float64", "float32")),
+        _divergence(table, weights, "float64"),
+        _divergence(table, weights, "float32"),
         C,
         _spectral(torch.from_numpy(W) @ (goal - phi @ start).T),
         cond,
@@ -268,7 +270,7 @@ def _embedding(
     d = W.shape[1]
     W_E = np.zeros((table.vocab, d))
     W_E[table.contexts[:, 0]] = E
-    maps = rng.standard_normal((3, n_heads, d_head, d)) / math.sqrt(d)
-    weights = TokenWeights(W_E, np.zeros((1, d)), *maps, np.zeros((n_heads, d, d_head)), W)
+    W_Q, W_K, W_V = rng.standard_normal((3, n_heads, d_head, d)) / math.sqrt(d)
+    weights = TokenWeights(W_E, np.zeros((1, d)), W_Q, W_K, W_V, np.zeros((n_heads, d, d_head)), W)
     kl64, kl32 = (_divergence(table, weights, precision) for precision in ("float64", "float32"))
     return Layer(weights, "embedding", kl64, kl32, None, 0.0, 1.0, 1.0, 1)

@@ -1,8 +1,8 @@
 """The convex refit: with the unembedding fixed, the linear map from features to residual stream of least divergence.
 
-Logits are W Psi^T phi_t, linear in Psi, so sum_t p_t KL(pi_t || softmax(W Psi^T phi_t)) is convex. Features are whitened
-by the prior and the residual stream by the average Hessian, a weighted least-squares fit to the best encoder's E is the
-start, and L-BFGS does the rest.
+Logits are W Psi^T phi_t, linear in Psi, so sum_t p_t KL(pi_t || softmax(W Psi^T phi_t)) is convex. Features are
+whitened by the prior and the residual stream by the average Hessian, a weighted least-squares fit to the best encoder's
+E is the start, and L-BFGS does the rest.
 """
 
 from __future__ import annotations

@@ -73,9 +73,9 @@ class EncoderBound:
 
 
 def default_starts(table: DistributionTable, d_model: int) -> int:
-    """Eight starts for small tables, five or three for larger ones, two for very large ones."""
+    """Many starts for tiny tables, where they are cheap; eight to three for larger ones, two for very large ones."""
     size = table.n_contexts * table.vocab * d_model
-    return 8 if size <= 100_000 else 5 if size <= 3_000_000 else 3 if size <= _BIG else 2
+    return 32 if size <= 2_000 else 16 if size <= 30_000 else 8 if size <= 100_000 else 5 if size <= 3_000_000 else 3 if size <= _BIG else 2
 
 
 def encoder_bound(
@@ -116,10 +116,12 @@ def encoder_bound(
         if first is not None and number == count:
             W0 = np.array(first, dtype=np.float64)
         else:
-            shaken = number >= 4 and number % 2 == 0
+            # In turn: informed (0, 1), random, random and untempered, shaken.
+            shaken, tempered = number >= 4 and number % 4 == 0, number < 3 or number % 4 == 2
             W0 = _start(merged, d_model, number, rng, min(found).W if shaken else None)
-            if not big and not shaken:
-                # Tempering: the flattened problems have fewer minima, and lead into better ones of the real problem.
+            if not big and tempered:
+                # Tempering: the flattened problems have fewer minima, and lead into good ones of the real problem.
+                # Not always into the best one, so that other starts do without.
                 for heat in _HEATS:
                     W0 = _descend(merged.heated(heat), W0, _HEATED_STEPS, single=False, coarse=True).W
         found.append(_descend(merged, W0, steps if big else min(steps, _SCOUT_STEPS), single=big, coarse=True))
@@ -271,7 +273,13 @@ def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool, coarse: bo
         W0.reshape(-1),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 8 if single else 20, "ftol": 1e-7 if coarse else 1e-12, "gtol": 1e-9},
+        options={
+            "maxiter": steps,
+            "maxfun": 2 * steps,
+            "maxcor": 8 if single else 20,
+            "ftol": 1e-7 if coarse else 1e-12,
+            "gtol": 1e-9,
+        },
     )
     W = np.asarray(found.x.reshape(shape), dtype=np.float64)
     return _Found(float(found.fun), W, int(found.nit), float(np.abs(found.jac).max()))
@@ -285,6 +293,8 @@ def _finish(merged: _Merged, best: _Found, values: tuple[float, ...], d: int) ->
     E, losses = solver.solve(gauge, start, tolerance=1e-15)
     value = max(0.0, float(merged.prior @ losses))
     whole = np.asarray(E.numpy()[merged.place], dtype=np.float64)
-    # In single precision a start's value is rounded; the reported best is the exact one.
-    values = tuple(max(value, v) for v in values)
-    return EncoderBound(value, d, np.asarray(gauge.numpy(), dtype=np.float64), whole, values, "", best.iterations, best.gradient)
+    # The inner problems of a start are solved to its tolerance; the best is reported as solved to the end.
+    values = tuple(sorted((value, *sorted(max(value, v) for v in values)[1:])))
+    return EncoderBound(
+        value, d, np.asarray(gauge.numpy(), dtype=np.float64), whole, values, "", best.iterations, best.gradient
+    )

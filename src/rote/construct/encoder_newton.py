@@ -23,7 +23,8 @@ def project(W: Tensor) -> Tensor:
     centred = W - W.mean(dim=0, keepdim=True)
     basis, triangle = torch.linalg.qr(centred)
     sign = torch.sign(torch.diagonal(triangle))
-    return basis * torch.where(sign == 0, torch.ones_like(sign), sign)
+    made: Tensor = basis * torch.where(sign == 0, torch.ones_like(sign), sign)
+    return made
 
 
 class Contexts:
@@ -97,7 +98,7 @@ class Contexts:
         upper = torch.triu_indices(d, d)
         pairs = W[:, upper[0]] * W[:, upper[1]]
         size = max(1, _CHUNK_NUMBERS // max(1, pairs.shape[1] + d * d))
-        for part in rows.split(size):
+        for part in torch.split(rows, size):
             q = error[part] + self._pi[part]
             flat = q @ pairs
             mean = q @ W

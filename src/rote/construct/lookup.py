@@ -30,9 +30,9 @@ Array = npt.NDArray[np.float64]
 class Lookup:
     """Theorem 2 at one width, with the printed constant and with a measured one; None where C >= 1/2."""
 
-    printed_C: float
+    printed_c: float
     printed: float | None
-    measured_C: float
+    measured_c: float
     measured: float | None
     welch: float
     """No frame of N unit vectors in d dimensions has a smaller coherence (Welch's bound)."""
@@ -66,7 +66,7 @@ def frame(vocab: int, d_model: int, *, rng: np.random.Generator, iterations: int
     if d_model == 1:
         return np.ones((vocab, 1))
     rows = rng.standard_normal((vocab, d_model))
-    best = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    best: Array = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     if not iterations:
         return best
     for sharpness in (50.0, 200.0, 800.0, 3200.0):

@@ -182,12 +182,13 @@ class DistributionTable:
     @cached_property
     def entropies(self) -> FloatArray:
         """The entropy of every context's distribution, in nats."""
-        return -_xlogx(self.probabilities).sum(axis=1)
+        made: FloatArray = -_xlogx(self.probabilities).sum(axis=1)
+        return made
 
     @cached_property
     def entropy(self) -> float:
         """The prior-weighted entropy of the next token, in nats: what no predictor gets below."""
-        return float(max(0.0, self.prior @ self.entropies))
+        return max(0.0, float(self.prior @ self.entropies))
 
     @cached_property
     def unigram(self) -> FloatArray:
@@ -207,7 +208,7 @@ class DistributionTable:
 
     def kl(self, log_probabilities: npt.ArrayLike) -> float:
         """The prior-weighted divergence from predictions (T, N), given as logarithms; infinite where one is -inf."""
-        return float(max(0.0, self.prior @ self.divergences(log_probabilities)))
+        return max(0.0, float(self.prior @ self.divergences(log_probabilities)))
 
     def divergences(self, log_probabilities: npt.ArrayLike) -> FloatArray:
         """KL(pi_t || prediction) of every context, in nats."""

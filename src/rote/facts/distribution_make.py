@@ -48,7 +48,12 @@ def read_distributions(
     """A table from a facts file in which contexts repeat, with the counts in column `weight` if there is one."""
     file = Path(path)
     return build_distributions(
-        read_raw(file), target=target, context=context, tokens=tokens, weight=weight, name=name or file.name.split(".")[0]
+        read_raw(file),
+        target=target,
+        context=context,
+        tokens=tokens,
+        weight=weight,
+        name=name or file.name.split(".")[0],
     )
 
 

@@ -41,5 +41,7 @@ def unpack(path: Path, vocabulary: tuple[str, ...], smoothing: float, name: str)
     except FileNotFoundError:
         raise CheckpointError(f"{path.parent} has no {path.name}; build the model again.") from None
     except (SafetensorError, KeyError, IndexError, ValueError, OSError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}); the file was damaged, build the model again.") from None
+        raise CheckpointError(
+            f"{path} cannot be read ({error}); the file was damaged, build the model again."
+        ) from None
     return table.smoothed(smoothing)

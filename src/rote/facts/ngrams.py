@@ -57,7 +57,13 @@ def ngrams(
 
 
 def count_ngrams(
-    text: str, *, order: int = 3, tokens: str = "words", plain: bool = False, most: int | None = None, name: str = "text"
+    text: str,
+    *,
+    order: int = 3,
+    tokens: str = "words",
+    plain: bool = False,
+    most: int | None = None,
+    name: str = "text",
 ) -> tuple[DistributionTable, NgramReport]:
     """Contexts of `order` - 1 tokens, their frequencies, and what follows them; only of the `most` frequent tokens."""
     if not 2 <= order <= _LONGEST:

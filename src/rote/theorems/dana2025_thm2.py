@@ -24,7 +24,9 @@ class _Theorem(Theorem):
     title = "Best encoder, noisy look-up tables"
     kind = "lower"
     citation = dana2025("Theorem 2")
-    statement = "Distributions close to a look-up table are held by any encoder whose N token vectors are nearly orthogonal."
+    statement = (
+        "Distributions close to a look-up table are held by any encoder whose N token vectors are nearly orthogonal."
+    )
     promises = "a divergence; see rote bound --task distribution"
 
     def bound(self, setting: Setting) -> Bound:

@@ -24,7 +24,9 @@ class _Theorem(DistributionBuilder):
     title = "Attention only, distributions refitted"
     kind = "empirical"
     citation = dana2025("Theorem 1, refitted by rote")
-    statement = "A convex fit of all distributions on the features of Theorem 1 costs about eps nats over the best encoder."
+    statement = (
+        "A convex fit of all distributions on the features of Theorem 1 costs about eps nats over the best encoder."
+    )
     promises = "a divergence; measured, not proved"
     method = "refit"
 

@@ -303,8 +303,8 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
 
 
 TEXT = Path(__file__).resolve().parent / "examples" / "ruth.txt"
-WIDTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20)
-EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+WIDTHS = (2, 3, 4, 6, 8, 12, 16, 20)
+EPSILONS = (0.01, 0.03, 0.1, 0.3)
 GAP_WIDTH = 8
 
 
@@ -312,7 +312,7 @@ def distribution_data() -> dict[str, Any]:
     """Character trigrams and word bigrams of the book of Ruth: bounds and builds, every number measured."""
     letters = ngrams(TEXT, order=3, tokens="chars", plain=True)[0]
     words = ngrams(TEXT, order=2, tokens="words", plain=True)[0]
-    found: dict[str, Any] = {"chars": _curve(letters, WIDTHS), "words": _curve(words, (2, 4, 8, 16, 32))}
+    found: dict[str, Any] = {"chars": _curve(letters, WIDTHS), "words": _curve(words, (2, 8, 32))}
     smooth = prepare(letters, None)
     rows = []
     for epsilon in EPSILONS:
@@ -375,22 +375,67 @@ def draw_distributions(found: dict[str, Any], folder: Path) -> list[Path]:
         figure.subplots_adjust(left=0.065, right=0.985, top=0.88, bottom=0.12, wspace=0.22)
         chars = found["chars"]
         d = [row["d_model"] for row in chars["rows"]]
-        left.semilogy(d, [row["encoder_kl"] for row in chars["rows"]], color="#222222", lw=2, label="best encoder: no model of this width is below")
-        left.semilogy(d, [row["kl"] for row in chars["rows"]], "o", color="#1d4ed8", ms=6, mfc="none", mew=1.6, label="attention-only transformer, built, float32")
+        left.semilogy(
+            d,
+            [row["encoder_kl"] for row in chars["rows"]],
+            color="#222222",
+            lw=2,
+            label="best encoder: no model of this width is below",
+        )
+        left.semilogy(
+            d,
+            [row["kl"] for row in chars["rows"]],
+            "o",
+            color="#1d4ed8",
+            ms=6,
+            mfc="none",
+            mew=1.6,
+            label="attention-only transformer, built, float32",
+        )
         upper = [(row["d_model"], row["theorem2"]) for row in chars["rows"] if row["theorem2"] is not None]
-        left.semilogy(*zip(*upper, strict=True), "s-", color="#c2410c", ms=4, lw=1.4, label="Theorem 2, measured coherence")
+        left.semilogy(
+            *zip(*upper, strict=True), "s-", color="#c2410c", ms=4, lw=1.4, label="Theorem 2, measured coherence"
+        )
         left.axhline(chars["unigram"], color="#6b6b6b", ls="--", lw=1.2, label="unigram guess")
         left.axhline(chars["uniform"], color="#6b6b6b", ls=":", lw=1.2, label="uniform guess")
         left.set_xlabel("d_model")
         left.set_ylabel("divergence from the table (nats)")
         left.set_xticks(d)
-        left.set_title(f"a   Character trigrams: {chars['n_contexts']} contexts, {chars['vocab']} characters", loc="left", fontsize=10)
+        left.set_title(
+            f"a   Character trigrams: {chars['n_contexts']} contexts, {chars['vocab']} characters",
+            loc="left",
+            fontsize=10,
+        )
         left.legend(frameon=False, fontsize=8.5, loc="lower left")
         gaps = found["gaps"]
         eps = [row["epsilon"] for row in gaps["rows"]]
-        right.loglog(eps, [row["theorem_excess"] for row in gaps["rows"]], "^-", color="#c2410c", ms=5, lw=1.4, label="Theorem 1's allowance, C ε ||WE||")
-        right.loglog(eps, [row["interpolation_gap"] for row in gaps["rows"]], "s-", color="#b45309", ms=5, lw=1.4, label="its construction, interpolation")
-        right.loglog(eps, [row["gap"] for row in gaps["rows"]], "o-", color="#1d4ed8", ms=5, lw=1.8, label="convex refit, as built")
+        right.loglog(
+            eps,
+            [row["theorem_excess"] for row in gaps["rows"]],
+            "^-",
+            color="#c2410c",
+            ms=5,
+            lw=1.4,
+            label="Theorem 1's allowance, C ε ||WE||",
+        )
+        right.loglog(
+            eps,
+            [row["interpolation_gap"] for row in gaps["rows"]],
+            "s-",
+            color="#b45309",
+            ms=5,
+            lw=1.4,
+            label="its construction, interpolation",
+        )
+        right.loglog(
+            eps,
+            [row["gap"] for row in gaps["rows"]],
+            "o-",
+            color="#1d4ed8",
+            ms=5,
+            lw=1.8,
+            label="convex refit, as built",
+        )
         right.loglog(eps, [2 * e for e in eps], color="#222222", ls="--", lw=1, label="2 ε")
         right.axhline(gaps["uniform"], color="#6b6b6b", ls=":", lw=1.2, label="uniform guess")
         right.set_xlabel("ε, prior of the contexts left out")

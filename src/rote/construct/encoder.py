@@ -75,7 +75,19 @@ class EncoderBound:
 def default_starts(table: DistributionTable, d_model: int) -> int:
     """Many starts for tiny tables, where they are cheap; eight to three for larger ones, two for very large ones."""
     size = table.n_contexts * table.vocab * d_model
-    return 32 if size <= 2_000 else 16 if size <= 30_000 else 8 if size <= 100_000 else 5 if size <= 3_000_000 else 3 if size <= _BIG else 2
+    return (
+        32
+        if size <= 2_000
+        else 16
+        if size <= 30_000
+        else 8
+        if size <= 100_000
+        else 5
+        if size <= 3_000_000
+        else 3
+        if size <= _BIG
+        else 2
+    )
 
 
 def encoder_bound(

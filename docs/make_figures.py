@@ -362,7 +362,7 @@ def draw_distributions(found: dict[str, Any], folder: Path) -> list[Path]:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    style = {
+    style: dict[Any, Any] = {
         "font.family": "DejaVu Sans",
         "font.size": 9.5,
         "axes.spines.top": False,
@@ -406,6 +406,7 @@ def draw_distributions(found: dict[str, Any], folder: Path) -> list[Path]:
             loc="left",
             fontsize=10,
         )
+        left.set_ylim(1e-6, 1e3)
         left.legend(frameon=False, fontsize=8.5, loc="lower left")
         gaps = found["gaps"]
         eps = [row["epsilon"] for row in gaps["rows"]]
@@ -443,7 +444,8 @@ def draw_distributions(found: dict[str, Any], folder: Path) -> list[Path]:
         right.set_xticks(eps, [f"{e:g}" for e in eps])
         right.minorticks_off()
         right.set_title(f"b   What is left out costs: d_model {gaps['d_model']}", loc="left", fontsize=10)
-        right.legend(frameon=False, fontsize=8.5, loc="center right", bbox_to_anchor=(1.0, 0.56))
+        right.set_ylim(1e-3, 1e8)
+        right.legend(frameon=False, fontsize=8.5, loc="upper left", ncols=2)
         for axes in (left, right):
             axes.grid(True, which="major", color="#e5e5e5", linewidth=0.7)
             axes.set_axisbelow(True)

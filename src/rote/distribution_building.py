@@ -158,7 +158,13 @@ def build_distribution(
         table, d_model, rng=for_bound, starts=starts, report=lambda i, n: progress("best encoder", i, n, None)
     )
     builder = known["distribution_refit" if with_ == "auto" else with_]
-    layer, job = _layer(builder, job, bound, for_layer, rank1_qk, progress)
+    settled = job
+    layer, job = _layer(builder, settled, bound, for_layer, rank1_qk, progress)
+    tightened = layer.kl32 < bound.kl - _BEATEN
+    if tightened:
+        # The search for the best encoder stopped early: go on from what did better, and build again.
+        bound = tighten(table, bound, layer.weights.W_U, rng=for_bound)
+        layer, job = _layer(builder, settled, bound, for_layer, rank1_qk, progress)
     left = table.leftover(job.t_eps)
     others: dict[str, Layer] = {builder.method: layer}
     if left and table.context > 1:
@@ -170,9 +176,7 @@ def build_distribution(
                     table, bound, bare, n_contexts=job.t_eps, rng=for_other, rank1_qk=rank1_qk, tries=1
                 )
     made, certificate = _judge(builder, job, layer, dtype, rank1_qk, tokens, seed, given, progress)
-    if certificate["kl"] is not None and certificate["kl"] < bound.kl - _BEATEN:
-        bound = tighten(table, bound, layer.weights.W_U, rng=for_bound)
-        certificate["tightened"] = True
+    certificate["encoder_tightened"] = tightened
     certificate |= _measures(bound, others, left, certificate["kl"])
     return replace(made, certificate=certificate)
 

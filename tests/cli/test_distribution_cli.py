@@ -125,7 +125,7 @@ def test_bound_and_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
         capsys, "build", path, *task, "--d-model", best["d_model"], "--heads", best["n_heads"], "-o", tmp_path / "m"
     )
     assert built["kl"] <= goal + 1e-5
-    less = answer(capsys, "bound", path, *task, "--d-model", best["d_model"] - 1)
+    less = answer(capsys, "bound", path, *task, "--d-model", best["d_model"] - 1, "--starts", 4)
     assert less["encoder_kl"] > goal
     code, out, _ = call(capsys, "plan", path, *task, "--kl", 1e-9, "--d-model", 2)
     assert code == 1 and "No shape" in out

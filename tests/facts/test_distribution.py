@@ -137,7 +137,7 @@ def test_ngrams_of_words_and_characters(tmp_path: Path) -> None:
         ("a <pad> c d", {}, "reserved"),
     ):
         with pytest.raises(RoteError, match=words):
-            count_ngrams(body, **options)  # type: ignore[arg-type]
+            count_ngrams(body, **options)
 
 
 def test_generators_have_the_prior_and_the_noise_asked_for() -> None:

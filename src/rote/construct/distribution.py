@@ -99,13 +99,14 @@ def attend(
     method: Method,
     rng: np.random.Generator,
     rank_one_qk: bool = False,
-    scale: float = 10.0,
+    scales: tuple[float, ...] = (10.0, 30.0, 100.0),
     tries: int | None = None,
 ) -> Layer:
     """An attention-only layer for the table: `n_contexts` is T_eps, the contexts that must be exact.
 
     Up to `tries` draws of the random parts are made and the one with the least divergence in float32 is kept; where
-    nothing is left out, the first that loses no more than rounding.
+    nothing is left out, the first that loses no more than rounding. `scales`, the standard deviations of the scores,
+    are taken in turn: narrow models need sharper attention to tell contexts apart.
     """
     if bound.W is None or bound.E is None:
         raise AssumptionError(
@@ -126,8 +127,7 @@ def attend(
     if tries is None:
         tries = 8 if complete_table and n_contexts <= 1024 else 3
     for number in range(1, tries + 1):
-        if best is None and number > 2:
-            scale *= 3  # sharper attention, which tells contexts of narrow models better apart
+        scale = scales[(number - 1) % len(scales)]
         features = RandomFeatures(
             np.ascontiguousarray(table.contexts), table.vocab, n_heads, bound.d_model, d_head, scale, rank_one_qk, rng
         )

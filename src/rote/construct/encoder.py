@@ -75,19 +75,10 @@ class EncoderBound:
 def default_starts(table: DistributionTable, d_model: int) -> int:
     """Many starts for tiny tables, where they are cheap; eight to three for larger ones, two for very large ones."""
     size = table.n_contexts * table.vocab * d_model
-    return (
-        32
-        if size <= 2_000
-        else 16
-        if size <= 30_000
-        else 8
-        if size <= 100_000
-        else 5
-        if size <= 3_000_000
-        else 3
-        if size <= _BIG
-        else 2
-    )
+    if d_model <= 3 and 2_000 < size <= 3_000_000:
+        return 16  # the order of the tokens around a circle is a puzzle with many minima
+    limits = ((2_000, 32), (30_000, 16), (100_000, 8), (3_000_000, 5), (_BIG, 3))
+    return next((starts for limit, starts in limits if size <= limit), 2)
 
 
 def encoder_bound(
@@ -140,7 +131,7 @@ def encoder_bound(
     if not big:
         # Scouts are cheap; only the most promising are followed to the end.
         found.sort()
-        found[:2] = [_descend(merged, one.W, steps, single=False, coarse=False) for one in found[:2]]
+        found[:2] = [_settle(merged, one, steps) for one in found[:2]]
     best = min(found)
     values = tuple(one.value for one in found)
     return _finish(merged, best, values, d_model)
@@ -295,6 +286,17 @@ def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool, coarse: bo
     )
     W = np.asarray(found.x.reshape(shape), dtype=np.float64)
     return _Found(float(found.fun), W, int(found.nit), float(np.abs(found.jac).max()))
+
+
+def _settle(merged: _Merged, start: _Found, steps: int) -> _Found:
+    """Descend until a fresh start of L-BFGS at the end finds nothing any more: it may give up early in a valley."""
+    now = _descend(merged, start.W, steps, single=False, coarse=False)
+    for _ in range(3):
+        further = _descend(merged, now.W, steps, single=False, coarse=False)
+        if not further.value < now.value - 1e-10:
+            return min(now, further)
+        now = further._replace(iterations=now.iterations + further.iterations)
+    return now
 
 
 def _finish(merged: _Merged, best: _Found, values: tuple[float, ...], d: int) -> EncoderBound:

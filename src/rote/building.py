@@ -136,8 +136,8 @@ def build(
     )
     if check_dtype(dtype) == "exact" and not native:
         raise UsageError(
-            "these constructions live in floating point; choose float64, float32, bfloat16 or float16, or one with exact "
-            "weights: kajitsuka2025_next_token, kajitsuka2025_seq2seq."
+            "these constructions live in floating point; choose float64, float32, bfloat16 or float16, or one of "
+            "exact weights: kajitsuka2025_next_token, kajitsuka2025_seq2seq."
         )
     if arch not in ARCHS:
         raise UnknownName("architecture", arch, ARCHS)
@@ -272,6 +272,8 @@ def _chosen(with_: str, takes: str) -> list[AnyBuilder]:
         return [builder for builder in builders(takes).values() if builder.native == "floats"]
     known = builders()
     if with_ not in known:
+        if with_ in ("dana2025_thm1", "distribution_refit"):
+            raise UsageError(f"{with_} builds distributions; pass --task distribution.")
         if with_ in theorems.registry():
             raise UsageError(f"{with_} is a bound without a construction; choose one of {', '.join(known)}, or auto.")
         raise UnknownName("construction", with_, [*known, "auto"])

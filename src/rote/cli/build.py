@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rote.cli import _distribution
+from rote.cli._distribution import EpsilonOption, SmoothingOption, StartsOption, TaskOption, WeightOption
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._progress import display
 from rote.cli._source import ConflictOption, ContextOption, TargetsOption, TokensOption, read_any
@@ -58,6 +60,11 @@ def build(
     target: TargetsOption = None,
     context: ContextOption = None,
     on_conflict: ConflictOption = "error",
+    task: TaskOption = "facts",
+    epsilon: EpsilonOption = None,
+    weight: WeightOption = None,
+    smoothing: SmoothingOption = None,
+    starts: StartsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build a transformer that recalls every fact; no training.
@@ -72,6 +79,8 @@ def build(
         $ rote build facts.csv -o model --with dana2025_cor1 --arch rote --tokens words
 
         $ rote build facts.csv -o model --with kajitsuka2025_next_token --precision exact --variant C
+
+        $ rote build trigrams.csv -o model --task distribution --d-model 8 --epsilon 0.05
     """
     from rote.building import ARCHS, build
     from rote.errors import UnknownName
@@ -79,6 +88,33 @@ def build(
     from rote.model.checkpoint import refuse_existing
 
     refuse_existing(output, force)
+    if _distribution.is_distribution(task):
+        # Contexts repeat by design here, so there is nothing to settle.
+        others = {"d_mlp": d_mlp, "refine": refine, "partial": partial, "arch": arch != "rote"}
+        exact = {"variant": variant, "with_positions": with_positions, "delta": delta, "radius": radius}
+        _distribution.refuse_options(task, **others, **exact, on_conflict=on_conflict != "error")
+        _distribution.build_distribution(
+            source,
+            output,
+            with_=with_,
+            heads=heads,
+            d_model=d_model,
+            d_head=d_head,
+            epsilon=epsilon,
+            smoothing=smoothing,
+            dtype=dtype or "float32",
+            seed=seed,
+            starts=starts,
+            rank1_qk=rank1_qk,
+            force=force,
+            tokens=tokens,
+            target=target,
+            context=context,
+            weight=weight,
+            as_json=as_json,
+        )
+        return
+    _distribution.refuse_options(task, epsilon=epsilon, weight=weight, smoothing=smoothing, starts=starts)
     kind = next((a for a in ARCHS if a == arch), None)
     if kind is None:
         raise UnknownName("architecture", arch, ARCHS)

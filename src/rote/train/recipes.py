@@ -1,14 +1,14 @@
 """Recipes as data: how a model is trained, complete enough to be repeated.
 
-dana2025        as published: 2^14 draws with replacement, batches of 2^8, 64 epochs, Adam. Their scheduler multiplies, so
-                the rate falls per epoch from 0.1 * 0.1 to 0.1 * 0.005. Published accuracy: mean over the last 100
+dana2025        as published: 2^14 draws with replacement, batches of 2^8, 64 epochs, Adam. Their scheduler multiplies,
+                so the rate falls per epoch from 0.1 * 0.1 to 0.1 * 0.005. Published accuracy: mean over the last 100
                 training batches (the very last one is left out), so a fact counts as often as it was drawn.
 dana2025_mlp    the same with the smaller end rate that they use for the MLP model, 2^18 draws, batches of 2^10
 dana2025_large  2^16 draws, batches of 2^9
 dana2025_deep   2^16 draws, batches of 2^9, constant rate 0.0025
 dana2025_full   the same draws as weights of a full batch: 2^14 * 64 samples in 419 steps
-mahdavi2024     as published: batches of 256, Adam, 5 % linear warm-up from 1/100, then cosine to zero, 500 epochs but at
-                least 50,000 steps; checked every 500 steps, stopped at 100 %, best loss kept
+mahdavi2024     as published: batches of 256, Adam, 5 % linear warm-up from 1/100, then cosine to zero, 500 epochs
+                but at least 50,000 steps; checked every 500 steps, stopped at 100 %, best loss kept
 best            full batch, SOAP, cross-entropy; stopped when every fact is recalled, best checkpoint kept
 best_overload   for more facts than fit: late generalised cross-entropy, which gives up the hopeless ones
 """

@@ -1,8 +1,8 @@
 """The models that are trained, as data: a family, a shape, and how the weights are drawn.
 
     transformer   rote's reference transformer: positions in the stream, heads with maps of their own, optional MLP
-    aot           Dana et al. 2025: positions beside the stream, added again in every layer; where d_h != d all heads of a
-                  layer share one compression d -> d_h and one expansion d_h -> d; optional GELU MLP with one bias
+    aot           Dana et al. 2025: positions beside the stream, added again in every layer; where d_h != d all heads
+                  of a layer share one compression d -> d_h and one expansion d_h -> d; optional GELU MLP with one bias
     prenorm       a small standard transformer: layer norms before attention, MLP and readout, MLP with biases
     layer         Mahdavi et al. 2024: vectors in; a linear embedding, sinusoidal positions, d_v = 1, a linear decoder
 
@@ -39,7 +39,7 @@ def check_family(name: str) -> Family:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A family and a shape. `layer` reads vectors: `arch.vocab` is then the number of classes, or `regression` is set."""
+    """A family and a shape. For `layer`, which reads vectors, `arch.vocab` counts classes unless `regression` is set."""
 
     family: Family
     arch: Architecture

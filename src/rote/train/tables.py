@@ -1,4 +1,4 @@
-"""Facts of several replicas as tensors, facts innermost; tables of different lengths are padded and weighted by zero."""
+"""Facts of several replicas as tensors, facts innermost; shorter tables are padded with weight zero."""
 
 from __future__ import annotations
 

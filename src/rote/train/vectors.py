@@ -33,7 +33,7 @@ def vector_outputs(spec: ModelSpec, w: Weights, data: VectorStack) -> Tensor:
     """Outputs (R, k, B): scores of the classes, or one real number."""
     arch = spec.arch
     W_in, b_in, W_Q, W_K = w["W_in"], w["b_in"], w["W_Q"], w["W_K"]
-    r, h, k, d = W_Q.shape
+    r, h, _, d = W_Q.shape
     # The query stands at position 0, the context rows at 1, ..., n.
     places = sinusoids(arch.context + 1, d).to(W_in)
     asked = torch.bmm(W_in, data.queries.to(W_in.dtype)) + (b_in + places[0])[:, :, None]

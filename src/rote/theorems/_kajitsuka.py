@@ -67,7 +67,7 @@ def _line_nets(n_keys: int, key_range: int, n_labels: int, max_width: int | None
             continue
         q = cap + c + 1
         best = {math.sqrt(w * n_items / (6 * q + 14)) for w in (5, 7)} | {math.sqrt(n_items / q)}
-        if max_width is not None:
+        if max_width:
             best.add(n_items / max_width)
         for k in {min(n_items, max(1, guess)) for x in best for guess in (math.floor(x), math.ceil(x))}:
             m = -(-n_items // k)

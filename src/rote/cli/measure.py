@@ -110,7 +110,7 @@ def _show(found: Measurement) -> None:
             f"built ({escape(item.construction)})",
             number(item.capacity),
             "",
-            number(None if bits is None or bits != bits else bits),
+            number(None if bits is None or cell.regression else bits),
         )
     table.add_section()
     for bound in found.bounds:

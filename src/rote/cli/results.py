@@ -86,7 +86,10 @@ def _export(rows: list[dict[str, Any]], form: str, output: Path | None) -> None:
 def _write(output: Path, content: bytes) -> None:
     from rote.facts._atomic import write_atomically
 
-    write_atomically(output, lambda part: part.write_bytes(content) and None)
+    def fill(part: Path) -> None:
+        part.write_bytes(content)
+
+    write_atomically(output, fill)
 
 
 def _table(rows: list[dict[str, Any]]) -> None:

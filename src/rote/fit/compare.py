@@ -162,7 +162,7 @@ def fit(
 
 
 def _predictions(points: Sequence[Point], y: str, slope: float) -> list[Prediction]:
-    """Every theorem that has a number at every point: its values in units of y, and the slope of a line through them."""
+    """Every theorem that has a number at every point: its values in units of y, and a line's slope."""
     if y != "capacity" and y not in _SHARES:
         return []
     from rote import theorems

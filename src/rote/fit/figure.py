@@ -1,8 +1,9 @@
-"""The picture of a fit: points with intervals, the law with its band, and the theorems. `Fit` is the data; this is ink."""
+"""The picture of a fit: points with intervals, the law with its band, the theorems. `Fit` is data; this is ink."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def draw(fit: Fit, path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    style = {
+    style: Any = {
         "font.family": "DejaVu Sans",
         "font.size": 10,
         "axes.spines.top": False,

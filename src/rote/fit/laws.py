@@ -4,8 +4,8 @@
     power       y = a x^b
     quadratic   y = a + b x + c x^2
 
-Points are means over seeds. Their variances are each point's own, shrunk towards the common one, since a handful of seeds
-says little about a variance. Intervals are studentised (bootstrap-t) from resampled residuals: for few points they are
+Points are means over seeds. Their variances are each point's own, shrunk towards the common one, since a few seeds
+say little about a variance. Intervals are studentised (bootstrap-t) from resampled residuals: for few points they are
 wider, and nearer to the promised coverage, than plain percentiles.
 """
 

@@ -103,7 +103,6 @@ def variances(points: Sequence[Point]) -> list[float]:
     """Variance of every mean: the point's own, shrunk towards the common one; ones where no point has two seeds."""
     spread = []
     for point in points:
-        count = len(point.values)
         spread.append(sum((value - point.mean) ** 2 for value in point.values))
     free = [len(point.values) - 1 for point in points]
     if sum(free) == 0:

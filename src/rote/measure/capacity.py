@@ -165,7 +165,7 @@ def _notes(cell: Cell, values: Sequence[int], built: Sequence[Built]) -> list[st
     for item in built:
         if item.capacity is not None and item.capacity > values[0]:
             notes.append(
-                f"{item.construction} builds {item.capacity:,} facts into this shape and training reached {values[0]:,} "
+                f"{item.construction} builds {item.capacity:,} facts into this shape, training reached {values[0]:,} "
                 "on the same facts: what was measured is the training, not the shape. Try more steps."
             )
     if all(value >= cell.most for value in values):

@@ -28,8 +28,8 @@ _MOST_SEED = 2**63 - 1
 class Cell:
     """What is measured: the capacity of a shape, or the recall of so many facts; by training or by a construction.
 
-    `n_facts` is for the task "recall"; None means every context there is. `d_head` is d_model if not given, `family` the
-    recipe's own. For the family "layer" `vocab` is the number of classes, or 0 for real targets.
+    `n_facts` is for the task "recall"; None means every context there is. `d_head` is d_model if not given, `family`
+    the recipe's own. For the family "layer" `vocab` is the number of classes, or 0 for real targets.
     """
 
     n_heads: int
@@ -209,7 +209,7 @@ _TYPES: dict[str, tuple[type, str]] = {
 
 def _check_type(name: str, value: object, declared: str) -> None:
     optional = declared.endswith("| None")
-    kind, words = _TYPES[declared.split(" ")[0]]
+    kind, words = _TYPES[declared.split(" ", 1)[0]]
     if value is None and optional:
         return
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):

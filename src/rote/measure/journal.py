@@ -1,7 +1,7 @@
 """The journal: one SQLite file that every result goes into, row by row, and that nothing but a result ever enters.
 
-A row is keyed by its cell's content hash, so that a result can be there once or not at all. The file is in WAL mode with
-full synchronisation: a process that is killed at any moment leaves every committed row and no half of one. Rows of a
+A row is keyed by its cell's content hash, so that a result can be there once or not at all. The file is in WAL mode
+with full synchronisation: a process that is killed at any moment leaves every committed row and no half of one. Rows of a
 group are committed together.
 """
 
@@ -193,7 +193,7 @@ class Journal:
             return DataError(f"{self.path} is no SQLite file, or it is damaged ({text}); name another file.")
         if "full" in text:
             return OutputError(
-                f"cannot write {self.path}: the disk is full. Every finished group is kept; free some space and run again."
+                f"cannot write {self.path}: the disk is full. Finished groups are kept; free some space and run again."
             )
         if "readonly" in text:
             return OutputError(

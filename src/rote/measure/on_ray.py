@@ -59,8 +59,8 @@ class OnRay:
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UsageError(
-                f"no Ray cluster answers at {self.address} ({first[:200]}); start one with `ray start --head`, or leave "
-                "out --address."
+                f"no Ray cluster answers at {self.address} ({first[:200]}); start one with `ray start --head`, or "
+                "leave out --address."
             ) from None
 
     def _run(self, ray: Any, groups: Sequence[Group], progress: Progress) -> Iterator[tuple[int, list[dict[str, Any]]]]:

@@ -1,7 +1,7 @@
 """Bracketing and bisection for the largest count that succeeds, for several seeds in step with each other.
 
-Each seed has its own bracket. In a round every unfinished seed asks one question, and all of them are answered together,
-as one stack. Success is taken to be monotone in the count, which for trained models is true up to luck.
+Each seed has its own bracket. In a round every unfinished seed asks one question, and all are answered together, as
+one stack. Success is taken to be monotone in the count, which for trained models is true up to luck.
 """
 
 from __future__ import annotations

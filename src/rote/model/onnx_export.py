@@ -117,9 +117,7 @@ def _serialised(graph: _Graph, model: ExactTransformer, kind: int) -> bytes:
     shape = ["batch", model.context] if model.task == "seq2seq" else ["batch"]
     labels = helper.make_tensor_value_info("labels", kind, shape)
     made = helper.make_graph(graph.nodes, "rote", [contexts], [labels], graph.constants)
-    whole = helper.make_model(
-        made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR, producer_name="rote"
-    )
+    whole = helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR, producer_name="rote")
     onnx.checker.check_model(whole)
     return bytes(whole.SerializeToString())
 

@@ -39,7 +39,7 @@ def check_family(name: str) -> Family:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A family and a shape. For `layer`, which reads vectors, `arch.vocab` counts classes unless `regression` is set."""
+    """A family and a shape. In `layer`, which reads vectors, `arch.vocab` counts classes; `regression` means reals."""
 
     family: Family
     arch: Architecture

@@ -1,8 +1,8 @@
 """The journal: one SQLite file that every result goes into, row by row, and that nothing but a result ever enters.
 
 A row is keyed by its cell's content hash, so that a result can be there once or not at all. The file is in WAL mode
-with full synchronisation: a process that is killed at any moment leaves every committed row and no half of one. Rows of a
-group are committed together.
+with full synchronisation: a process that is killed at any moment leaves every committed row and no half of one. Rows of
+a group are committed together.
 """
 
 from __future__ import annotations

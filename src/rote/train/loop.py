@@ -232,7 +232,9 @@ class _Run:
             if source is not None:
                 order = np.take_along_axis(source, order, axis=1)
             chosen = torch.from_numpy(order).to(self.facts.targets.device)
-            whole = self.facts.columns(chosen) if isinstance(self.facts, TokenStack) else None
+            # Contexts of their own are too large to be shuffled at once.
+            light = isinstance(self.facts, TokenStack) or self.facts.shared
+            whole = self.facts.columns(chosen) if light else None
             for start in range(0, rows, batch):
                 if step >= self.total:
                     break
@@ -240,7 +242,7 @@ class _Run:
                 part = slice(start, min(rows, start + batch))
                 data: Stack
                 if whole is not None:
-                    data = TokenStack(whole.contexts[:, :, part], whole.targets[:, part], whole.weights[:, part])
+                    data = _slice(whole, part)
                 else:
                     data = self.facts.columns(chosen[:, part])
                 made = outputs(self.spec, self.weights, data)
@@ -331,17 +333,19 @@ class _Run:
         return (right * weights).sum(1) / weights.sum(1)
 
 
+def _slice(facts: Stack, part: slice) -> Stack:
+    if isinstance(facts, TokenStack):
+        return TokenStack(facts.contexts[:, :, part], facts.targets[:, part], facts.weights[:, part])
+    contexts = facts.contexts if facts.shared else facts.contexts[:, part]
+    return VectorStack(
+        contexts, facts.queries[:, :, part], facts.targets[:, part], facts.weights[:, part], facts.common
+    )
+
+
 def _chunks(facts: Stack) -> Iterator[Stack]:
     """The facts in pieces of bounded size."""
     for start in range(0, facts.n_facts, _CHUNK):
-        part = slice(start, start + _CHUNK)
-        if isinstance(facts, TokenStack):
-            yield TokenStack(facts.contexts[:, :, part], facts.targets[:, part], facts.weights[:, part])
-        else:
-            contexts = facts.contexts if facts.shared else facts.contexts[:, part]
-            yield VectorStack(
-                contexts, facts.queries[:, :, part], facts.targets[:, part], facts.weights[:, part], facts.common
-            )
+        yield _slice(facts, slice(start, start + _CHUNK))
 
 
 def _right(made: Tensor, data: Stack, scale: float = 1.0) -> Tensor:

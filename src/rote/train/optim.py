@@ -24,26 +24,14 @@ class Adam:
 
     def __init__(self, tensors: Sequence[Tensor], betas: tuple[float, float], eps: float = 1e-8) -> None:
         self.tensors = list(tensors)
-        self.betas, self.eps = betas, eps
-        size = sum(t.numel() for t in self.tensors)
-        first = self.tensors[0]
-        self.mean = torch.zeros(size, dtype=first.dtype, device=first.device)
-        self.square = torch.zeros_like(self.mean)
-        self.t = 0
+        # One pass over all numbers.
+        self.inner = torch.optim.Adam(self.tensors, lr=1e-3, betas=betas, eps=eps, fused=True)
 
-    @torch.no_grad()
     def step(self, grads: Sequence[Tensor], rate: float) -> None:
-        self.t += 1
-        b1, b2 = self.betas
-        g = torch.cat([grad.reshape(-1) for grad in grads])
-        self.mean.lerp_(g, 1 - b1)
-        self.square.mul_(b2).addcmul_(g, g, value=1 - b2)
-        spread = (self.square / (1 - b2**self.t)).sqrt_().add_(self.eps)
-        move = (self.mean / spread).mul_(-rate / (1 - b1**self.t))
-        at = 0
-        for tensor in self.tensors:
-            tensor.add_(move[at : at + tensor.numel()].view_as(tensor))
-            at += tensor.numel()
+        for tensor, grad in zip(self.tensors, grads, strict=True):
+            tensor.grad = grad
+        self.inner.param_groups[0]["lr"] = rate
+        self.inner.step()
 
 
 @dataclass

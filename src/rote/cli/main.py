@@ -17,7 +17,22 @@ import typer
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rote._version import __version__
-from rote.cli import ask, audit, bound, build, check, export, facts, plan, theorems, verify
+from rote.cli import (
+    ask,
+    audit,
+    bound,
+    build,
+    check,
+    export,
+    facts,
+    fit,
+    measure,
+    plan,
+    results,
+    sweep,
+    theorems,
+    verify,
+)
 from rote.errors import RoteError
 
 __all__ = ["app", "main", "run"]
@@ -38,6 +53,7 @@ _UsageTrouble: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c
 THEORY = "How much fits"
 MODELS = "Models"
 DATA = "Facts"
+MEASURED = "Measurements"
 
 app.command("bound", rich_help_panel=THEORY)(bound.bound)
 app.command("plan", rich_help_panel=THEORY)(plan.plan)
@@ -48,6 +64,10 @@ app.command("verify", rich_help_panel=MODELS)(verify.verify)
 app.command("ask", rich_help_panel=MODELS)(ask.ask)
 app.command("export", rich_help_panel=MODELS)(export.export)
 app.command("audit", rich_help_panel=MODELS)(audit.audit)
+app.command("measure", rich_help_panel=MEASURED)(measure.measure)
+app.command("sweep", rich_help_panel=MEASURED)(sweep.sweep)
+app.command("results", rich_help_panel=MEASURED)(results.results)
+app.command("fit", rich_help_panel=MEASURED)(fit.fit)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 

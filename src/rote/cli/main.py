@@ -95,7 +95,10 @@ def main(argv: list[str] | None = None) -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _interrupt)
-    sys.exit(run(args, debug=debug))
+    code = run(args, debug=debug)
+    # What was asked for is done: an interrupt from here on must not change the exit code.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -131,7 +131,9 @@ def encoder_bound(
     if not big:
         # Scouts are cheap; only the most promising are followed to the end.
         found.sort()
-        found[:2] = [_settle(merged, one, steps) for one in found[:2]]
+        found[:2] = [_descend(merged, one.W, steps, single=False, coarse=False) for one in found[:2]]
+        found.sort()
+        found[0] = _settle(merged, found[0])
     best = min(found)
     values = tuple(one.value for one in found)
     return _finish(merged, best, values, d_model)
@@ -288,11 +290,10 @@ def _descend(merged: _Merged, W0: Array, steps: int, *, single: bool, coarse: bo
     return _Found(float(found.fun), W, int(found.nit), float(np.abs(found.jac).max()))
 
 
-def _settle(merged: _Merged, start: _Found, steps: int) -> _Found:
+def _settle(merged: _Merged, now: _Found) -> _Found:
     """Descend until a fresh start of L-BFGS at the end finds nothing any more: it may give up early in a valley."""
-    now = _descend(merged, start.W, steps, single=False, coarse=False)
     for _ in range(3):
-        further = _descend(merged, now.W, steps, single=False, coarse=False)
+        further = _descend(merged, now.W, 200, single=False, coarse=False)
         if not further.value < now.value - 1e-10:
             return min(now, further)
         now = further._replace(iterations=now.iterations + further.iterations)

@@ -195,14 +195,14 @@ def memory() -> None:
     )
     here = str(Path(__file__).parent)
     said = []
-    for count, limit in ((1, None), (2, None), (4, None), (4, 1_300_000_000)):
+    for count, limit in ((1, None), (2, None), (4, None), (4, 400_000_000)):
         made = subprocess.run(
             [sys.executable, "-c", script.format(here=here, count=count, limit=limit)],
             capture_output=True,
             text=True,
             check=True,
         )
-        said.append(f"{count} replicas{' with --max-memory 1.3GB' if limit else ''}: {int(made.stdout):,} MB")
+        said.append(f"{count} replicas{' with --max-memory 400MB' if limit else ''}: {int(made.stdout):,} MB")
     row("20,000 facts, H 16, d 16, N 200", "; ".join(said))
 
 

@@ -44,9 +44,10 @@ def test_against_torch(name: str) -> None:
         mine, theirs = torch.ones(2, 3), torch.ones(2, 3, requires_grad=True)
         ours, reference = Adam([mine], (0.9, 0.999)), torch.optim.Adam([theirs], lr=0.01)
         for k in range(1, 6):
-            grad = torch.arange(6.0).reshape(2, 3) * k - 2
+            # Transposed in memory, as gradients of transposed products are.
+            grad = (torch.arange(6.0).reshape(3, 2) * k - 2).T
             ours.step([grad], 0.01)
-            theirs.grad = grad
+            theirs.grad = grad.contiguous()
             reference.step()
         assert torch.allclose(mine, theirs, atol=1e-6)
         return

@@ -16,6 +16,33 @@ __all__ = ["draw"]
 _COLOURS = {"lower": "#1d4ed8", "upper": "#222222", "empirical": "#6b6b6b"}
 
 
+def _lines(fit: Fit) -> dict[tuple[str, tuple[float, ...]], str]:
+    """One line for theorems that say the same, by kind and values; in words, their names."""
+    found: dict[tuple[str, tuple[float, ...]], list[str]] = {}
+    for item in fit.predictions:
+        found.setdefault((item.kind, item.values), []).append(item.theorem)
+    return {key: "\n".join(names) for key, names in found.items()}
+
+
+def _label(axes: Any, beside: list[tuple[float, str, str]]) -> None:
+    """Names right of the picture at the height of their lines, moved up where they would meet."""
+    top = axes.get_ylim()[1]
+    free = 0.0
+    for height, text, colour in sorted(beside):
+        size = 0.035 * top * (1 + text.count("\n"))
+        place = max(height - size / 2, free)
+        free = place + size + 0.01 * top
+        axes.annotate(
+            text,
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            fontsize=7.5,
+            color=colour,
+            va="bottom",
+            annotation_clip=False,
+        )
+
+
 def draw(fit: Fit, path: Path) -> None:
     """Write the figure as .png, .svg or .pdf, by the file's ending."""
     try:
@@ -51,19 +78,16 @@ def draw(fit: Fit, path: Path) -> None:
         )
         axes.plot(dense, fit.chosen.at(dense), color="#c2410c", linewidth=2, label=f"{fit.chosen.law.name}: {params}")
         # Bounds far above the points would flatten them; they are named with their values instead.
-        far = []
-        for item in fit.predictions:
-            if max(item.values) > 3 * top:
-                far.append(f"{item.theorem} {max(item.values):,.4g}")
+        far: list[str] = []
+        beside: list[tuple[float, str, str]] = []
+        for (kind_, values), names in _lines(fit).items():
+            if max(values) > 3 * top:
+                far.append(f"{names} {max(values):,.4g}".replace("\n", ", "))
                 continue
-            axes.plot(
-                shown,
-                item.values,
-                "--" if item.kind == "lower" else ":",
-                color=_COLOURS.get(item.kind, "#6b6b6b"),
-                linewidth=1.3,
-                label=f"{item.kind}: {item.theorem}",
-            )
+            style_ = "--" if kind_ == "lower" else ":"
+            colour = _COLOURS.get(kind_, "#6b6b6b")
+            axes.plot(shown, values, style_, color=colour, linewidth=1.3)
+            beside.append((values[-1], f"{kind_}: {names}", colour))
         for point in fit.points:
             span = point.interval(fit.level)
             if span is not None:
@@ -81,6 +105,7 @@ def draw(fit: Fit, path: Path) -> None:
                 zorder=5,
             )
         axes.set_ylim(bottom=0)
+        _label(axes, beside)
         axes.set_xlabel(fit.x)
         axes.set_ylabel(fit.y)
         if far:

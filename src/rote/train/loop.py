@@ -240,11 +240,7 @@ class _Run:
                     break
                 self.step = step
                 part = slice(start, min(rows, start + batch))
-                data: Stack
-                if whole is not None:
-                    data = _slice(whole, part)
-                else:
-                    data = self.facts.columns(chosen[:, part])
+                data = self.facts.columns(chosen[:, part]) if whole is None else _slice(whole, part)
                 made = outputs(self.spec, self.weights, data)
                 if step >= self.total - _PUBLISHED_WINDOW - 1 and recipe.draws is not None:
                     self.window.append(_right(made.detach(), data).float().mean(1))

@@ -29,7 +29,8 @@ class Adam:
 
     def step(self, grads: Sequence[Tensor], rate: float) -> None:
         for tensor, grad in zip(self.tensors, grads, strict=True):
-            tensor.grad = grad
+            # The one pass goes through memory and takes no heed of strides: a transposed gradient would be misread.
+            tensor.grad = grad.contiguous()
         self.inner.param_groups[0]["lr"] = rate
         self.inner.step()
 

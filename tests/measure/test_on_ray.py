@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from rote.cli.main import run
 from rote.measure import Journal, read_sweep, run_sweep
 from rote.measure.executors import Local
 
@@ -154,3 +155,17 @@ def _count(db: Path) -> int:
             return len(journal.statuses())
     except Exception:
         return 0
+
+
+def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nodes.toml"
+    file.write_text(GRID.format(steps=5))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    for address in (f"127.0.0.1:{free}", "somewhere", "127.0.0.1:99999"):
+        words = ["sweep", str(file), "--db", str(tmp_path / "r.db"), "--on", "ray", "--address", address]
+        assert run(words) == 2
+        assert address in capsys.readouterr().err
+    assert run(["sweep", str(file), "--db", str(tmp_path / "r.db"), "--address", "auto"]) == 2
+    assert run(["sweep", str(file), "--db", str(tmp_path / "r.db"), "--on", "rya"]) == 2

@@ -43,7 +43,9 @@ class Local:
         left = list(range(len(groups)))[::-1]
         losses: dict[int, int] = {}
         while left:
-            pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_begin)
+            pool = ProcessPoolExecutor(
+                self.jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
+            )
             running: dict[Future[list[dict[str, Any]]], int] = {}
             try:
                 while left or running:
@@ -74,13 +76,12 @@ class Local:
                 _end(pool)
 
 
-def _begin() -> None:
+def _begin(driver: int) -> None:
     """In a worker: ctrl-C is for the driver, and a worker without a driver ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = os.getppid()
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == driver:
             time.sleep(0.5)
         os._exit(1)
 

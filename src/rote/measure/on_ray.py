@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +15,7 @@ from rote.measure.sweep import Group, Progress
 __all__ = ["OnRay"]
 
 _MOST_LOSSES = 5
+_KNOCK_SECONDS = 10
 _AHEAD = 2
 """Groups in flight for each CPU of the cluster: workers never wait for the driver, and little is lost with a node."""
 
@@ -54,6 +57,7 @@ class OnRay:
         if self.address is None:
             ray.init(address="local", include_dashboard=False, **quiet)
             return
+        self._knock()
         try:
             ray.init(address=self.address, **quiet)
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
@@ -61,6 +65,21 @@ class OnRay:
             raise UsageError(
                 f"no Ray cluster answers at {self.address} ({first[:200]}); start one with `ray start --head`, or "
                 "leave out --address."
+            ) from None
+
+    def _knock(self) -> None:
+        """Ray itself tries for minutes before it says that nobody is there."""
+        place = re.fullmatch(r"(?:ray://)?([^/:]+|\[[^\]]+\]):(\d{1,5})", self.address or "")
+        if place is None:
+            if self.address == "auto":
+                return
+            raise UsageError(f"--address is HOST:PORT, ray://HOST:PORT or auto, got {self.address!r}.")
+        try:
+            socket.create_connection((place[1].strip("[]"), int(place[2])), timeout=_KNOCK_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise UsageError(
+                f"nobody answers at {self.address} ({error}); start a cluster with `ray start --head`, or leave out "
+                "--address."
             ) from None
 
     def _run(self, ray: Any, groups: Sequence[Group], progress: Progress) -> Iterator[tuple[int, list[dict[str, Any]]]]:

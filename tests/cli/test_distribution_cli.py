@@ -105,13 +105,13 @@ def test_word_bigrams_meet_the_bound(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_bound_and_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "random.csv"
-    answer(capsys, "facts", "distribution", "--contexts", 30, "--vocab", 8, "--spread", 1.5, "-o", path)
+    answer(capsys, "facts", "distribution", "--contexts", 16, "--vocab", 6, "--spread", 1.5, "-o", path)
     task = ("--task", "distribution")
     found = answer(capsys, "bound", path, *task, "--d-model", 3, "--starts", 3)
     assert 0 < found["encoder_kl"] < found["unigram"] < found["uniform"]
     assert found["theorem2"] is None or found["theorem2"] >= found["encoder_kl"]
     assert found["smoothing"] == 0 and found["zeros"] == 0
-    assert answer(capsys, "bound", path, *task, "--d-model", 7)["encoder_kl"] == 0
+    assert answer(capsys, "bound", path, *task, "--d-model", 5)["encoder_kl"] == 0
     assert answer(capsys, "bound", path, *task, "--d-model", 500)["encoder_kl"] == 0
     many = answer(capsys, "bound", path, *task, "--starts", 1)["widths"]
     values = [row["encoder_kl"] for row in many]

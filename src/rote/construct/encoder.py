@@ -133,7 +133,8 @@ def encoder_bound(
         found.sort()
         found[:2] = [_descend(merged, one.W, steps, single=False, coarse=False) for one in found[:2]]
         found.sort()
-        found[0] = _settle(merged, found[0])
+        if iterations is None:
+            found[0] = _settle(merged, found[0])
     best = min(found)
     values = tuple(one.value for one in found)
     return _finish(merged, best, values, d_model)

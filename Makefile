@@ -26,7 +26,7 @@ demo: $(STAMP)  ## the main job on embedded data
 	@$(BIN)/python -m rote.demo
 
 test: $(STAMP)  ## run all tests
-	@$(BIN)/python -m pytest -n auto
+	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto
 
 check: $(STAMP)  ## lint, formatting, types, layers
 	@$(BIN)/ruff check .

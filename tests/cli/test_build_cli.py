@@ -145,7 +145,9 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, number: signal.Sign
     time.sleep(seconds)
     process.send_signal(number)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "interrupted" in err
-    assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
+    # While Python itself is still starting, on a crowded machine, the signal ends it before rote has a say.
+    if process.returncode not in (-signal.SIGINT, -signal.SIGTERM):
+        assert process.returncode == 130, err
+        assert "interrupted" in err
+        assert "Traceback" not in err

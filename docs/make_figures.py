@@ -27,7 +27,8 @@ import numpy.typing as npt
 
 from rote import Architecture, Demand, Setting, bounds, build, plan
 from rote.audit import figure as audit_figure
-from rote.distribution_building import build_distribution, distribution_limits, prepare
+from rote.construct.lookup import lookup_bound
+from rote.distribution_building import build_distribution, prepare
 from rote.facts import DistributionTable, random_vectors
 from rote.facts.ngrams import ngrams
 
@@ -324,7 +325,7 @@ def distribution_data() -> dict[str, Any]:
     """Character trigrams and word bigrams of the book of Ruth: bounds and builds, every number measured."""
     letters = ngrams(TEXT, order=3, tokens="chars", plain=True)[0]
     words = ngrams(TEXT, order=2, tokens="words", plain=True)[0]
-    found: dict[str, Any] = {"chars": _curve(letters, WIDTHS), "words": _curve(words, (2, 8, 32))}
+    found: dict[str, Any] = {"chars": _curve(letters, WIDTHS), "words": _curve(words, (4, 8, 32))}
     smooth = prepare(letters, None)
     rows = []
     for epsilon in EPSILONS:
@@ -350,18 +351,18 @@ def _curve(table: DistributionTable, widths: tuple[int, ...]) -> dict[str, Any]:
     smooth = prepare(table, None)
     rows = []
     for width in widths:
-        limits = distribution_limits(smooth, width)
         c = build_distribution(table, d_model=width).certificate
+        lookup = lookup_bound(smooth, width, rng=np.random.default_rng(0))
         rows.append(
             {
                 "d_model": width,
-                "encoder_kl": min(limits["encoder_kl"], c["encoder_kl"]),
+                "encoder_kl": c["encoder_kl"],
                 "kl": c["kl"],
                 "gap": c["gap"],
                 "heads": c["shape"]["n_heads"],
                 "params": c["params"],
-                "theorem2": limits["theorem2"],
-                "theorem2_C": limits["theorem2_C"],
+                "theorem2": lookup.measured,
+                "theorem2_C": lookup.measured_c,
             }
         )
     return {**smooth.describe(), "rows": rows}

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rote.assumptions import _batched
+
 __all__ = ["CLEAR", "RankVerdict", "Rows", "judge_many", "noise", "rank_mod"]
 
 Array = npt.NDArray[np.float64]
@@ -30,6 +32,7 @@ UNIT = 2.0**-53
 CLEAR = 8.0
 _PRIMES = (2_147_483_629, 2_147_483_587)
 _CHUNK_NUMBERS = 4_000_000
+_MOST_GRAM = 6_000
 
 INDEPENDENT, DEPENDENT, DOUBTFUL = 1, 0, -1
 
@@ -154,6 +157,13 @@ def judge_many(rows: Rows, subsets: IntArray) -> npt.NDArray[np.int8]:
     if k > rows.d:
         verdicts[:] = DEPENDENT
         return verdicts
+    if len(rows) <= _MOST_GRAM and _batched.available(k, count):
+        clear = _batched.positive(rows.unit @ rows.unit.T, subsets, _least(k, rows.d, rows.roundoff))
+        verdicts[clear] = INDEPENDENT
+        rest = np.flatnonzero(~clear)
+        if rest.size:
+            verdicts[rest] = _by_singular_values(rows, subsets[rest], rows.unit[subsets[rest]])
+        return verdicts
     step = max(1, _CHUNK_NUMBERS // (k * max(k, rows.d)))
     for start in range(0, count, step):
         part = subsets[start : start + step]
@@ -166,15 +176,19 @@ def judge_many(rows: Rows, subsets: IntArray) -> npt.NDArray[np.int8]:
     return verdicts
 
 
+def _least(k: int, d: int, roundoff: float) -> float:
+    """What the eigenvalues of a Gram matrix must exceed: they are squares, and its own rounding error is below
+    (d + k) k 2^-53 for rows of length 1."""
+    return (2 * CLEAR * noise(k, d, roundoff, k**0.5)) ** 2 + 8 * (d + k) * k * UNIT
+
+
 def _clearly_independent(chosen: Array, roundoff: float) -> npt.NDArray[np.bool_]:
     import torch
 
     _, k, d = chosen.shape
     block = torch.from_numpy(chosen)
     gram = block @ block.transpose(1, 2)
-    # Eigenvalues of the Gram matrix are squares; its own rounding error is below (d + k) k 2^-53 for rows of length 1.
-    least = (2 * CLEAR * float(noise(k, d, roundoff, k**0.5))) ** 2 + 8 * (d + k) * k * UNIT
-    gram.diagonal(dim1=1, dim2=2).sub_(least)
+    gram.diagonal(dim1=1, dim2=2).sub_(_least(k, d, roundoff))
     failed = torch.linalg.cholesky_ex(gram).info
     return np.asarray(failed.numpy() == 0)
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rote.assumptions import _batched
 from rote.assumptions._circuits import parallel_classes
 from rote.assumptions._independence import CLEAR, DEPENDENT, DOUBTFUL, INDEPENDENT, UNIT, Rows, judge_many, noise
 from rote.assumptions._isotropic import Isotropic, isotropic
@@ -169,7 +170,7 @@ class Sampler:
             self._single = torch.from_numpy(self._placed.unit).float()
         d = self._placed.unit.shape[1]
         spread = CLEAR * float(noise(size, self.rows.d, self.rows.roundoff, size**0.5)) * self._placed.condition
-        gather = size > 64 and total <= _MOST_GRAM
+        gather = total <= _MOST_GRAM and (size > 64 or _batched.available(size, int(open_.sum())))
         # Higham: factorising a matrix of trace k in unit roundoff v is exact for one within (k + 1) v k of it. Entries
         # of the Gram matrix are rounded once if it was computed in float64, and d times if not.
         shift = 2 * spread**2 + 1.1 * (size + 2 + (0 if gather else d)) * size * 2.0**-24
@@ -179,6 +180,11 @@ class Sampler:
             y = torch.from_numpy(self._placed.unit)
             self._gram = (y @ y.T).float()
         where = np.flatnonzero(open_)
+        if gather and self._gram is not None and _batched.available(size, len(where)):
+            clear = _batched.positive(self._gram.numpy(), subsets[where], shift)
+            verdicts[where[clear]] = INDEPENDENT
+            open_[where[clear]] = False
+            return
         step = max(1, _CHUNK // (size * max(size, d)))
         for start in range(0, len(where), step):
             part = where[start : start + step]

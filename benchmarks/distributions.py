@@ -4,7 +4,7 @@
     python benchmarks/distributions.py small      N 20, 400 contexts, d 8, three tables
     python benchmarks/distributions.py large      N 1,000, 20,000 contexts, d 64
 
-Beside each row: one start of a plain search, Adam on W and all E together, for as many seconds as the bound took in all.
+Beside each row: Adam on W and all E together, from one start, for as many seconds as the bound took in all.
 The tables are random (softmax of Gaussian logits under a power-law prior), seeds fixed.
 """
 

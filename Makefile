@@ -44,7 +44,7 @@ docs: $(STAMP)  ## refresh tables, sessions and figures in README and docs
 	@$(BIN)/python docs/make_tables.py
 	@$(BIN)/python docs/make_sessions.py
 
-bench: $(STAMP)  ## run the benchmarks (minutes)
+bench: $(STAMP)  ## run the benchmarks (half an hour or more)
 	@for f in benchmarks/*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done
 
 clean:  ## remove .venv and caches

@@ -47,6 +47,7 @@ _LABELS = {
     "params": "parameters",
     "bits_per_param": "bits a parameter",
     "held": "facts recalled",
+    "explained": "variance of the targets explained",
     "sharing": "share of common context rows",
 }
 _SHORT = {"n_heads": "H", "d_model": "d", "d_head": "d_h", "vocab": "N", "context": "n", "n_layers": "layers"}

@@ -106,8 +106,7 @@ def _main(records: Sequence[Mapping[str, Any]]) -> str:
 
 def _record(cell: Work, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A flat record in the table's names, and the columns that say what was measured, not what came out."""
-    plain = {_NAMES.get(name, name): value for name, value in row.items() if name not in _BOOKS}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+    plain = {name: value for name, value in row.items() if name not in _BOOKS}
     if isinstance(cell, StudyCell):
         study = get_study(cell.kind)
         plain.pop("study", None)
@@ -116,6 +115,7 @@ def _record(cell: Work, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         keys = dict.fromkeys((*study.params, *study.keys, *texts))
         return plain, [name for name in keys if name != "seed"]
     assert isinstance(cell, Cell)
+    plain = {_NAMES.get(name, name): value for name, value in plain.items()}
     plain["d_head"] = cell.arch.d_head
     plain["source"] = f"train:{cell.recipe}" if cell.by == "train" else f"build:{cell.by}"
     plain["family"] = cell.spec.family

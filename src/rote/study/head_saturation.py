@@ -4,9 +4,11 @@ In the proof of Theorem 1 every example is served by one head: all other heads a
 nearly all weight on one context row. Here a layer is trained on random examples with a shared context, and a head
 counts as saturated on an example when its largest weight is above 0.99.
 
-Rows: what = "example", one for every k = 0, ..., H: the share of examples on which k heads are saturated, beside what
-independent heads with the same rates would give; what = "head", one for every head: the share of examples on which it
-is saturated; what = "layer": recall, means, and the mean correlation of two heads (negative if examples split over them).
+Rows, by the column `what`:
+    example   for k = 0, ..., H: the share of examples on which k heads are saturated, and what independent heads with
+              the same rates would give
+    head      the share of examples on which the head is saturated
+    layer     recall, means, and the mean correlation of two heads (negative if examples split over them)
 """
 
 from __future__ import annotations
@@ -85,11 +87,11 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
         }
         for k in range(blind.shape[1] + 1)
     ]
-    return [layer, *heads, *examples]
+    return [{"d_head": cell.arch.d_head, **row} for row in (layer, *heads, *examples)]
 
 
 def largest_weights(weights: Mapping[str, FloatArray], table: Any) -> FloatArray:
-    """The largest attention weight (T, H) of every head on every example, in the authors' model with a shared context."""
+    """The largest attention weight (T, H) of every head on every example of one shared context."""
     from rote.train.vectors import sinusoids
 
     context, queries = np.asarray(table.contexts, float), np.asarray(table.queries, float)

@@ -123,7 +123,9 @@ def test_bounds() -> None:
     assert decide("bound", table(rows), y="y", theorem="dana2025_cor1", at_most=1).verdict == "does not hold"
     slope = decide("bound", table(rows), y="y", theorem="dana2025_cor1", slope="n_heads", at_most=3)
     assert slope.verdict == "holds" and slope.numbers["slope_measured"] == pytest.approx(8)
-    shares = [{**row, "published_metric": row["y"] / 900, "n_facts": 900} for row in rows]
+    shares: list[dict[str, Any]] = [
+        {**row, "published_metric": float(str(row["y"])) / 900, "n_facts": 900} for row in rows
+    ]
     held = decide("bound", table(shares), y="published_metric", theorem="dana2025_cor1").numbers["ratio"]
     assert held < 2  # what guessing brings is taken off
     assert decide("bound", table([]), y="y", theorem="dana2025_cor1").verdict == "undecided"

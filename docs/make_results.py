@@ -1,10 +1,10 @@
-"""Write docs/results.md, and its figures, from a folder that `rote reproduce all` wrote. Nothing in it is typed by hand.
+"""Write docs/results.md, and its figures, from a folder that `rote reproduce all` wrote; nothing is typed by hand.
 
     rote reproduce all --quick -o reproduced
     python docs/make_results.py reproduced
 
-Every verdict, sentence, answer and number is the one in the entry's entry.json, which comes from the rows beside it. The
-rows and the data of the figures are kept in docs/results/, so that each number can be traced.
+Every verdict, sentence, answer and number is the one in the entry's entry.json, which comes from the rows beside it.
+The rows and the data of the figures are kept in docs/results/, so that each number can be traced.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ written by [make_results.py](make_results.py) from the output of
 {command}
 ```
 
-Each section has the figure, what the paper says, what the test says, and how it differs from the paper; the rows behind it are
-in [results/](results), one folder an entry, and every number here is in the `entry.json` of its folder. [reproduce](reproduce.md)
-says how to run one again.{note}
+Each section has the figure, what the paper says, what the test says, and how it differs from the paper; the rows behind
+it are in [results/](results), one folder an entry, and every number here is in the `entry.json` of its folder.
+[reproduce](reproduce.md) says how to run one again.{note}
 """
 
 

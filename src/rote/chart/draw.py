@@ -131,6 +131,7 @@ def _panel(axes: Any, panel: Panel) -> None:
     axes.set_axisbelow(True)
     if panel.y.scale == "linear":
         _limits(axes, panel)
+        _name_what_is_beyond(axes, panel)
     if panel.series:
         many = len(panel.series) > 6
         axes.legend(
@@ -140,6 +141,17 @@ def _panel(axes: Any, panel: Panel) -> None:
             bbox_to_anchor=(0.5, -0.16) if many else None,
             ncols=2 if many else 1,
         )
+
+
+def _name_what_is_beyond(axes: Any, panel: Panel) -> None:
+    """A bound above the picture is named with its values instead."""
+    top = axes.get_ylim()[1]
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    for item in panel.series:
+        if item.y and min(item.y) > top and item.name in lines:
+            first, last = f"{min(item.y):,.3g}", f"{max(item.y):,.3g}"
+            span = first if first == last else f"{first} to {last}"
+            lines[item.name].set_label(f"{item.name} (above, {span})")
 
 
 def _points(axes: Any, item: Series, colour: str, mark: str) -> None:

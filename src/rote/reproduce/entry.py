@@ -12,6 +12,7 @@ title, source, question, claim, paper    texts; deviations is a list of texts
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ class Entry:
     key: str
     record: Mapping[str, Any]
     folder: Path
+    called: str = ""
+    """What the command line calls it, where that is not its key: a path."""
 
     def text(self, name: str) -> str:
         return str(self.record.get(name, ""))
@@ -161,7 +164,7 @@ def find_entries(names: list[str]) -> list[Entry]:
     for name in names:
         if name.endswith(".toml"):
             path = Path(name)
-            found.setdefault(path.stem, read_entry(path))
+            found.setdefault(path.stem, dataclasses.replace(read_entry(path), called=name))
             continue
         chosen = [key for key in known if name in ("all", key) or key.startswith(f"{name}/")]
         if not chosen:

@@ -61,7 +61,7 @@ def make(
 def train_layer(
     table: VectorTable, n_heads: int, d_head: int, *, steps: int, rng: np.random.Generator, stop: bool
 ) -> tuple[LayerWeights, int]:
-    """Full-batch SOAP on the cross-entropy from Xavier-uniform weights: the last weights, or the first to recall all."""
+    """Full-batch SOAP on the cross-entropy, from Xavier-uniform weights; the last weights or the first to recall all."""
     if table.n_classes is None:
         raise UsageError("training here is for class labels; give n_classes.")
     if steps < 1:
@@ -129,7 +129,7 @@ def recall(weights: LayerWeights, table: VectorTable) -> float:
 def margin(weights: LayerWeights, table: VectorTable) -> float:
     """The smallest lead of a class over all others, as a multiple of the standard deviation of all scores."""
     leads, logits = _leads(weights, table)
-    return float(leads.min() / logits.std())
+    return float(leads.min()) / float(logits.std())
 
 
 def saturated(weights: LayerWeights, table: VectorTable) -> float:

@@ -3,8 +3,8 @@
 Z of a layer has a row for every fact and H d columns: what each head has gathered at the last position, before W_V. A
 linear readout of one layer can give at most rank(Z) facts arbitrary real labels (Mahdavi et al. 2024), so the rank says
 what the layers before have made of the tokens. In the first layer a head gathers token and position vectors only, so
-its rank has a limit of its own, H min(d, N + S - 2) + 1. Ranks are numerical, singular values above `tolerance` times the
-largest; the stable rank is the squared Frobenius norm over the squared spectral norm of Z less its mean row.
+its rank has a limit of its own, H min(d, N + S - 2) + 1. Ranks are numerical, singular values above `tolerance` times
+the largest; the stable rank is the squared Frobenius norm over the squared spectral norm of Z less its mean row.
 """
 
 from __future__ import annotations

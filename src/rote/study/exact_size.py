@@ -2,8 +2,8 @@
 
 Every network is built and run on all of its sequences in exact arithmetic. The rows have the number of weights that are
 not zero, the bits of the widest one and of all together, and the two lower bounds: counting (W weights of B bits make
-at most 2^(W B) functions) and VC (16 W^2 + 8 W >= labels, for real weights; for a label per position the paper proves the
-order only, and for hardmax attention, so there the number is a yardstick).
+at most 2^(W B) functions) and VC (16 W^2 + 8 W >= labels, for real weights; for a label per position the paper proves
+the order only, and for hardmax attention, so there the number is a yardstick).
 """
 
 from __future__ import annotations

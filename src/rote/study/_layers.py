@@ -61,7 +61,7 @@ def make(
 def train_layer(
     table: VectorTable, n_heads: int, d_head: int, *, steps: int, rng: np.random.Generator, stop: bool
 ) -> tuple[LayerWeights, int]:
-    """Full-batch SOAP on the cross-entropy, from Xavier-uniform weights; the last weights or the first to recall all."""
+    """Full-batch SOAP on cross-entropy, from Xavier-uniform weights: the last weights, or the first to recall all."""
     if table.n_classes is None:
         raise UsageError("training here is for class labels; give n_classes.")
     if steps < 1:
@@ -137,7 +137,7 @@ def saturated(weights: LayerWeights, table: VectorTable) -> float:
     total = 0.0
     for _, share in attention(np.array(table.contexts), np.array(table.queries), weights.W_Q, weights.W_K):
         total += float((share.max(axis=-1) > _SATURATED).sum())
-    return total / (table.n_examples * weights.W_Q.shape[0])
+    return float(total) / (table.n_examples * weights.W_Q.shape[0])
 
 
 def _changed(weights: LayerWeights, change: Callable[[npt.NDArray[np.floating]], Array]) -> LayerWeights:

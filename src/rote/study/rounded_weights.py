@@ -3,9 +3,9 @@
 The same random facts are given to bit extraction (variants A, B and C of Kajitsuka, Sato 2025), to the argmax fit and
 to training. Then all weights are rounded to k significant bits, to nearest, and every fact is asked again. The
 arithmetic behind the rounded weights is exact for bit extraction and float64 for the others, so that nothing but the
-weights is rounded; a fact of bit extraction is recalled if the output is nearer to its label than to any other integer. Rows with
-`arithmetic` = "format" carry out the sums in that number format as well. bfloat16 has 8 significant bits, float16 11,
-float32 24 and float64 53; exponents are not limited.
+weights is rounded; a fact of bit extraction is recalled if the output is nearer to its label than to any other
+integer. Rows with `arithmetic` = "format" carry out the sums in that number format as well. bfloat16 has 8
+significant bits, float16 11, float32 24 and float64 53; exponents are not limited.
 """
 
 from __future__ import annotations

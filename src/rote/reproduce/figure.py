@@ -10,6 +10,7 @@ kind                "points" if not given, or "line", "reference", "bound_lower"
 fit                 a law for every series that has points enough
 bounds              names of theorems, drawn at the shapes of the rows
 reference           a list of { name, y }, drawn across
+lines               a list of { name, y, kind, where }: another column of the rows against the same x, as one curve
 title, x_label, y_label, x_scale, y_scale
 """
 
@@ -33,8 +34,9 @@ __all__ = ["check_figure", "make_figure"]
 _FIGURE = ("name", "title", "caption", "panel")
 _PANEL = (
     "title", "x", "y", "x_label", "y_label", "x_scale", "y_scale", "where", "series", "names", "kind", "fit", "bounds",
-    "reference",
+    "reference", "lines",
 )  # fmt: skip
+_LINE = ("name", "y", "kind", "where")
 _LABELS = {
     "n_heads": "heads H",
     "d_model": "width d",
@@ -66,6 +68,10 @@ def check_figure(table: Mapping[str, Any]) -> None:
                 raise UsageError(f"a panel needs {name}, the name of a column.")
         for name in panel.get("bounds", []):
             theorems.get(name)
+        for line in panel.get("lines", []):
+            for name in line:
+                if name not in _LINE:
+                    raise UnknownName("key of a line in [[figure.panel]]", name, _LINE)
 
 
 def make_figure(table: Table, spec: Mapping[str, Any], numbers: Mapping[str, Any]) -> Figure:
@@ -100,6 +106,7 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
             chosen = [*where, *(f"{key}={value}" for key, value in told.items())]
             law = _law(spots(table, x, y, chosen), str(spec["fit"]), name)
             series += [law] if law is not None else []
+    series += [_line(table, line, x, where) for line in spec.get("lines", [])]
     series += _bounds(groups, spec, x, y)
     spans = [value for item in series for value in item.x]
     for line in _references(spec):
@@ -177,6 +184,18 @@ def _bounds(groups: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], spec:
             values = tuple(line[place] for place in places)
             found.setdefault((theorem, places, values), Series(label, kind, places, values))
     return list(found.values())
+
+
+def _line(table: Table, line: Mapping[str, Any], x: str, where: Sequence[str]) -> Series:
+    """A column as one curve; rows at the same x are averaged. `where` is the panel's own if the line has none."""
+    y = str(line["y"])
+    places: dict[float, list[float]] = {}
+    for row in table.select(line.get("where", where)):
+        if _finite(row.get(x)) and _finite(row.get(y)):
+            places.setdefault(float(row[x]), []).append(float(row[y]))
+    order = sorted(places)
+    values = tuple(sum(places[place]) / len(places[place]) for place in order)
+    return Series(str(line.get("name", y)), str(line.get("kind", "reference")), tuple(order), values)
 
 
 def _references(spec: Mapping[str, Any]) -> list[tuple[str, float]]:

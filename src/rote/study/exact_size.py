@@ -75,8 +75,11 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
             "width": model.width,
             "information_bits": least["information_bits"],
             "bits_per_param": least["information_bits"] / model.params,
+            "capacity": p["n_facts"],
             "counting_params": least["counting_params"],
             "vc_params": least["vc_params"],
+            "over_vc": least["ratio_vc"],
+            "naive_params": 3 * count,
             "bits_over_information": least["ratio_bits"],
             "share_of_facts": share,
         }

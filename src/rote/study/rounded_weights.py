@@ -62,7 +62,8 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     facts = random_facts(p["n_facts"], p["context"], p["vocab"], rng=np.random.default_rng([seed, 0]))
     found = _floating(model, facts, p, seed) if model in ("argmax_fit", "train") else _extracted(model, facts, seed)
     common = {**p, "source": f"train:best:{p['steps']}" if model == "train" else f"build:{model}"}
-    return [{**common, "chance": 1 / p["vocab"], **row} for row in found]
+    each = 1 / p["n_facts"]
+    return [{**common, "chance": 1 / p["vocab"], "kept_bits": row["bits"] * row["params"] * each, **row} for row in found]
 
 
 # -- bit extraction

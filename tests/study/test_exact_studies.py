@@ -9,7 +9,7 @@ import pytest
 
 from rote.errors import RoteError
 from rote.exact.network import Assembler, Network
-from rote.study import exact_size, rounded_weights
+from rote.study import bit_budget, exact_size, rounded_weights
 from rote.study.rounded_weights import round_float, round_network
 
 
@@ -102,3 +102,32 @@ def test_fits_and_training_need_few_bits(model: str) -> None:
 def test_one_bit_at_least() -> None:
     with pytest.raises(RoteError, match="at least 1 significant bit"):
         round_network(_one_weight(Fraction(1)), 0)
+
+
+@pytest.mark.parametrize(("variant", "items"), [("A", 1), ("A", 4), ("B", 24), ("B", 53), ("C", 2)])
+def test_a_budget_of_bits(variant: str, items: int) -> None:
+    (row,) = bit_budget.run({"variant": variant, "items": items, "n_facts": 200}, 0)
+    assert row["share_of_facts"] == 1.0
+    assert row["params"] >= row["counting_params"]
+    assert row["over_counting"] >= 1
+    if variant == "B":
+        assert row["max_bits"] <= items
+
+
+def test_longer_weights_are_fewer() -> None:
+    found = [bit_budget.run({"variant": "A", "items": items, "n_facts": 500}, 0)[0] for items in (1, 2, 4)]
+    assert [row["max_bits"] for row in found] == sorted(row["max_bits"] for row in found)
+    assert [row["params"] for row in found] == sorted((row["params"] for row in found), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"variant": "B", "items": 8}, "24 or 53"),
+        ({"items": 0}, "items must be at least 1"),
+        ({"n_facts": 100, "key_bits": 4}, "different keys"),
+    ],
+)
+def test_budgets_that_cannot_be(params: dict[str, object], words: str) -> None:
+    with pytest.raises(RoteError, match=words):
+        bit_budget.run(params, 0)

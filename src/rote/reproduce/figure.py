@@ -141,6 +141,9 @@ def _series(name: str, kind: str, rows: Sequence[Mapping[str, Any]], x: str, y: 
     low = tuple(float(row.get(f"{y}_low", row[y])) for row in rows)
     high = tuple(float(row.get(f"{y}_high", row[y])) for row in rows)
     spread = any(f"{y}_low" in row for row in rows)
+    if y in ("published_metric", "share_of_facts"):
+        # Student's t knows no ends; a share does.
+        low, high = (tuple(min(1.0, max(0.0, value)) for value in part) for part in (low, high))
     return Series(
         name,
         kind,

@@ -137,7 +137,7 @@ def saturated(weights: LayerWeights, table: VectorTable) -> float:
     total = 0.0
     for _, share in attention(np.array(table.contexts), np.array(table.queries), weights.W_Q, weights.W_K):
         total += float((share.max(axis=-1) > _SATURATED).sum())
-    return float(total) / (table.n_examples * weights.W_Q.shape[0])
+    return float(total / (table.n_examples * weights.W_Q.shape[0]))
 
 
 def _changed(weights: LayerWeights, change: Callable[[npt.NDArray[np.floating]], Array]) -> LayerWeights:

@@ -3,8 +3,8 @@
 Statement: W weights of B bits make at most 2^(W B) functions, so labelling any N keys in any of C ways needs
            W B >= N log2 C (Kajitsuka, Sato 2025, bit complexity).
 What is measured: for N random keys the weights and the widest weight of variant A with `items` keys in a group, of
-variant C with `items` blocks in a weight, and of variant B, whose weights fit a float (`items` = 24 or 53). Every key is
-run through the network in exact arithmetic.
+variant C with `items` blocks in a weight, and of variant B, whose weights fit a float (`items` = 24 or 53). Every key
+is run through the network in exact arithmetic.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ a context the last `own_rows` belong to one example alone and the others to all.
                       the largest number of examples with random class labels that all come back, by bisection
 
 For generic rows the rank can be at most H dim V + dim(span of all rows) - dim V, where V is spanned by the differences
-of rows of one context: H(n-1)+1 with one context, K(H(n-1)+1) with a few, H d with many. It is in the column `limit`.
+of rows of one context: (H-1) min(K(n-1), d) + min(K n, d) with K contexts, which is H(n-1)+1
+with one, K times that with a few, and H d with many. It is in the column `limit`.
 """
 
 from __future__ import annotations

@@ -63,7 +63,9 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     found = _floating(model, facts, p, seed) if model in ("argmax_fit", "train") else _extracted(model, facts, seed)
     common = {**p, "source": f"train:best:{p['steps']}" if model == "train" else f"build:{model}"}
     each = 1 / p["n_facts"]
-    return [{**common, "chance": 1 / p["vocab"], "kept_bits": row["bits"] * row["params"] * each, **row} for row in found]
+    return [
+        {**common, "chance": 1 / p["vocab"], "kept_bits": row["bits"] * row["params"] * each, **row} for row in found
+    ]
 
 
 # -- bit extraction

@@ -9,6 +9,7 @@ names               words in the place of such values, as in { "train:best" = "s
 kind                "points" if not given, or "line", "reference", "bound_lower", "bound_upper" for rows that are curves
 fit                 a law for every series that has points enough
 bounds              names of theorems, drawn at the shapes of the rows
+also                further columns of the same rows: a list of { y, name, kind }, kind "fit" if not given
 reference           a list of { name, y }, drawn across
 lines               a list of { name, y, kind, where }: another column of the rows against the same x, as one curve
 title, x_label, y_label, x_scale, y_scale
@@ -34,7 +35,7 @@ __all__ = ["check_figure", "make_figure"]
 _FIGURE = ("name", "title", "caption", "panel")
 _PANEL = (
     "title", "x", "y", "x_label", "y_label", "x_scale", "y_scale", "where", "series", "names", "kind", "fit", "bounds",
-    "reference", "lines",
+    "reference", "also", "lines",
 )  # fmt: skip
 _LINE = ("name", "y", "kind", "where")
 _LABELS = {
@@ -49,6 +50,7 @@ _LABELS = {
     "params": "parameters",
     "bits_per_param": "bits a parameter",
     "held": "facts recalled",
+    "explained": "variance of the targets explained",
     "sharing": "share of common context rows",
 }
 _SHORT = {"n_heads": "H", "d_model": "d", "d_head": "d_h", "vocab": "N", "context": "n", "n_layers": "layers"}
@@ -102,6 +104,10 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
         printed = told.get("source") == "published" or all(row["source"] == "published" for row in rows)
         kind = "published" if printed else str(spec.get("kind", "points"))
         series.append(_series(name, kind, rows, x, y))
+        for other in spec.get("also", []):
+            held = [row for row in rows if _finite(row.get(str(other["y"])))]
+            kind = str(other.get("kind", "fit"))
+            series.append(_series(f"{name}: {other['name']}", kind, held, x, str(other["y"])))
         if spec.get("fit") and not printed:
             chosen = [*where, *(f"{key}={value}" for key, value in told.items())]
             law = _law(spots(table, x, y, chosen), str(spec["fit"]), name)

@@ -110,7 +110,13 @@ def _panel(axes: Any, panel: Panel) -> None:
     for item in panel.series:
         colour = colours[item.name]
         if item.kind in _STYLES:
-            axes.plot(item.x, item.y, label=item.name, zorder=2, **_STYLES[item.kind])
+            level = item.kind == "reference" and len(set(item.y)) == 1
+            axes.plot(item.x, item.y, label=None if level else item.name, zorder=2, **_STYLES[item.kind])
+            if level:
+                # A line across says itself what it is.
+                place = (min(item.x), item.y[0])
+                words = {"fontsize": 7.5, "color": _GREY, "ha": "left", "va": "bottom"}
+                axes.annotate(item.name, place, xytext=(0, 1.5), textcoords="offset points", **words)
         elif item.kind == "fit":
             axes.plot(item.x, item.y, color=colour, linewidth=1.1, alpha=0.85, label=item.name, zorder=3)
         elif item.kind == "line":
@@ -137,8 +143,11 @@ def _panel(axes: Any, panel: Panel) -> None:
     axes.set_axisbelow(True)
     if panel.y.scale == "linear":
         _limits(axes, panel)
-    if panel.series:
-        many = len(panel.series) > 6
+    else:
+        _out_of_reach(axes, panel)
+    named = axes.get_legend_handles_labels()[1]
+    if named:
+        many = len(named) > 4
         axes.legend(
             fontsize=7 if many else 8,
             frameon=False,
@@ -146,6 +155,15 @@ def _panel(axes: Any, panel: Panel) -> None:
             bbox_to_anchor=(0.5, -0.16) if many else None,
             ncols=2 if many else 1,
         )
+
+
+def _out_of_reach(axes: Any, panel: Panel) -> None:
+    """What an upper bound forbids is grey, up to the frame."""
+    low, high = axes.get_ylim()
+    for item in panel.series:
+        if item.kind == "bound_upper":
+            axes.fill_between(item.x, item.y, high, color="#9a9a9a", alpha=0.16, linewidth=0, zorder=1)
+    axes.set_ylim(low, high)
 
 
 def _log_ticks(axis: Any) -> None:

@@ -5,7 +5,8 @@ A [[figure.panel]] has
 x, y                the columns
 where               conditions on rows, such as ["d_model=10", "source!=published"]
 series              columns whose values tell series apart; ["source"] if not given
-names               words in the place of such values, as in { "train:best" = "strong recipe" }
+names               words in the place of such values, as in { "train:best" = "strong recipe" }, and of theorems; series
+                    are drawn in the order of this table
 kind                "points" if not given, or "line", "reference", "bound_lower", "bound_upper" for rows that are curves
 fit                 a law for every series that has points enough
 bounds              names of theorems, drawn at the shapes of the rows
@@ -93,7 +94,11 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
     for row in table.select(where):
         if _finite(row.get(x)) and _finite(row.get(y)):
             groups.setdefault(tuple(row.get(name) for name in split), []).append(row)
-    order = sorted(groups, key=lambda mark: [(value is None, str(type(value)), value) for value in mark])
+    said = {str(value): place for place, value in enumerate(spec.get("names", {}))}
+    order = sorted(
+        groups,
+        key=lambda mark: [(said.get(str(value), len(said)), value is None, str(type(value)), value) for value in mark],
+    )
     # Names leave out what is the same everywhere.
     varying = [name for i, name in enumerate(split) if len({mark[i] for mark in groups}) > 1] or split[:1]
     series: list[Series] = []
@@ -188,7 +193,8 @@ def _bounds(groups: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], spec:
                     lines.setdefault(tuple(told.items()), {})[float(row[x])] = value
         for told_items, line in lines.items():
             name = _name(dict(told_items), [key for key, _ in told_items] if len(lines) > 1 else [], {})
-            label = f"{theorem}, {name}" if name else theorem
+            known = str(spec.get("names", {}).get(theorem, theorem))
+            label = f"{known}, {name}" if name else known
             places = tuple(sorted(line))
             values = tuple(line[place] for place in places)
             found.setdefault((theorem, places, values), Series(label, kind, places, values))

@@ -74,7 +74,8 @@ _OVERFLOW = """() => {
   const found = [...document.querySelectorAll("body *")]
     .filter((node) => node.getBoundingClientRect().right > width + 1 && node.getClientRects().length && !held(node))
     .map((node) => `${node.tagName}.${node.className?.baseVal ?? node.className}`);
-  if (document.documentElement.scrollWidth > width) found.push(`page ${document.documentElement.scrollWidth} > ${width}`);
+  const whole = document.documentElement.scrollWidth;
+  if (whole > width) found.push(`page ${whole} > ${width}`);
   return found;
 }"""
 
@@ -96,7 +97,12 @@ def open_page(
     try:
         opened = Page(context.new_page())
         page = opened.page
-        page.on("console", lambda note: note.type in ("error", "warning") and opened.faults.append(note.text))
+
+        def note(said: Any) -> None:
+            if said.type in ("error", "warning"):
+                opened.faults.append(said.text)
+
+        page.on("console", note)
         page.on("pageerror", lambda error: opened.faults.append(str(error)))
         own = address.split("/", 3)[2] if address.startswith("http") else ""
 

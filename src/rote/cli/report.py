@@ -16,7 +16,8 @@ def report(
     sources: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[DB|DIR]...", help="Files of `rote sweep --db` and folders of `rote reproduce -o`.", show_default=False
+            metavar="[DB|DIR]...",
+            help="Files of `rote sweep --db`, folders of `rote reproduce -o`; reproduced/ if none is given.",
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
@@ -31,7 +32,8 @@ def report(
     """
     from rote.report import report as run
 
-    made = run(sources or [], output, title=title)
+    usual = Path("reproduced")
+    made = run(sources or ([usual] if usual.is_dir() else []), output, title=title)
     if as_json:
         emit_json(made.to_dict())
         return

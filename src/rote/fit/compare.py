@@ -156,9 +156,7 @@ def fit(
             raise UsageError(f"the law {law} needs positive {x}; choose another law.")
         chosen, why = found, "asked for"
     line = next(curve for curve in curves if curve.law.name == "linear")
-    return Fit(
-        x, y, tuple(points), tuple(curves), chosen, why, level, tuple(predict(used, y, float(line.params[1])))
-    )
+    return Fit(x, y, tuple(points), tuple(curves), chosen, why, level, tuple(predict(used, y, float(line.params[1]))))
 
 
 def predict(points: Sequence[Point], y: str, slope: float | None = None) -> list[Prediction]:

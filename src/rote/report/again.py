@@ -100,7 +100,7 @@ def _grids(cells: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> list[dict
             found.append(([value], inner))
         else:
             like.append(value)
-    return [{**{first: held}, **grid} for held, inner in found for grid in inner]
+    return [{first: held, **grid} for held, inner in found for grid in inner]
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:

@@ -117,7 +117,9 @@ def _rows(path: Path, name: str) -> Table | None:
     columns, body = lines[0], lines[1:]
     for number, line in enumerate(body, 2):
         if len(line) != len(columns):
-            raise DataError(f"{path}, line {number}: {len(line)} cells under {len(columns)} columns; run its entry again.")
+            raise DataError(
+                f"{path}, line {number}: {len(line)} cells under {len(columns)} columns; run its entry again."
+            )
     # Columns without a value say nothing.
     kept = [i for i in range(len(columns)) if any(line[i] for line in body)]
     return Table(

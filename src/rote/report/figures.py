@@ -51,7 +51,7 @@ class Drawing:
 
 
 def drawings(rows: Sequence[Mapping[str, Any]], title: str) -> list[Drawing]:
-    """A figure for each thing measured and each axis that varies. Rows are of cells, with what was asked for in them."""
+    """A figure for each thing measured and each axis that varies; rows are of cells, with what was asked for."""
     made = []
     for y, task in (("capacity", "capacity"), ("share", "recall")):
         done = [row for row in rows if row.get("status") == "done" and row.get("task") == task and y in row]

@@ -49,7 +49,9 @@ class Report:
 def report(sources: Sequence[str | Path], path: str | Path, *, title: str = "") -> Report:
     """Write one page from folders of `rote reproduce` and files of `rote sweep`, in the order given."""
     if not sources:
-        raise UsageError("there is nothing to report; name a folder of `rote reproduce` or a file of `rote sweep --db`.")
+        raise UsageError(
+            "there is nothing to report; name a folder of `rote reproduce -o` or a file of `rote sweep --db`."
+        )
     out = Path(path)
     if out.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"a report is an .html file, got {out.name!r}.")

@@ -115,7 +115,9 @@ def _fits(made: Sequence[Drawing]) -> list[Table]:
         found.append(Table(title, (*columns, "law", "parameters", "CV error"), tuple(laws), is_open=True))
     if slopes:
         title = "Slopes beside the theorems"
-        found.append(Table(title, (*columns, "theorem", "kind", "predicted slope", "measured/predicted"), tuple(slopes)))
+        found.append(
+            Table(title, (*columns, "theorem", "kind", "predicted slope", "measured/predicted"), tuple(slopes))
+        )
     return found
 
 

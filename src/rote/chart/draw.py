@@ -22,6 +22,8 @@ _STYLES: dict[str, dict[str, Any]] = {
     "bound_upper": {"linestyle": "-.", "color": "#111111", "linewidth": 1.2},
     "reference": {"linestyle": ":", "color": _GREY, "linewidth": 1.3},
 }
+_MARKED = 14
+"""Curves of so many points show where these are."""
 _TALL = 4.1
 _WIDE = 5.2
 
@@ -108,11 +110,18 @@ def _panel(axes: Any, panel: Panel) -> None:
     for item in panel.series:
         colour = colours[item.name]
         if item.kind in _STYLES:
-            axes.plot(item.x, item.y, label=item.name, zorder=2, **_STYLES[item.kind])
+            level = item.kind == "reference" and len(set(item.y)) == 1
+            axes.plot(item.x, item.y, label=None if level else item.name, zorder=2, **_STYLES[item.kind])
+            if level:
+                # A line across says itself what it is.
+                place = (min(item.x), item.y[0])
+                words = {"fontsize": 7.5, "color": _GREY, "ha": "left", "va": "bottom"}
+                axes.annotate(item.name, place, xytext=(0, 1.5), textcoords="offset points", **words)
         elif item.kind == "fit":
             axes.plot(item.x, item.y, color=colour, linewidth=1.1, alpha=0.85, label=item.name, zorder=3)
         elif item.kind == "line":
-            axes.plot(item.x, item.y, color=colour, linewidth=1.8, label=item.name, zorder=3)
+            mark = {"marker": "o", "markersize": 3.6} if len(item.x) <= _MARKED else {}
+            axes.plot(item.x, item.y, color=colour, linewidth=1.8, label=item.name, zorder=3, **mark)
             if item.low is not None and item.high is not None:
                 axes.fill_between(item.x, item.low, item.high, color=colour, alpha=0.15, linewidth=0)
         elif item.kind == "published":
@@ -123,6 +132,9 @@ def _panel(axes: Any, panel: Panel) -> None:
             _points(axes, item, colour, _MARKS[measured.index(item) % len(_MARKS)])
     if panel.x.scale == "linear" and all(x == int(x) for item in measured for x in item.x):
         axes.xaxis.get_major_locator().set_params(integer=True)
+    for scale, axis in ((panel.x.scale, axes.xaxis), (panel.y.scale, axes.yaxis)):
+        if scale == "log":
+            _log_ticks(axis)
     axes.set_xlabel(panel.x.label)
     axes.set_ylabel(panel.y.label)
     if panel.title:
@@ -131,8 +143,12 @@ def _panel(axes: Any, panel: Panel) -> None:
     axes.set_axisbelow(True)
     if panel.y.scale == "linear":
         _limits(axes, panel)
-    if panel.series:
-        many = len(panel.series) > 6
+        _name_what_is_beyond(axes, panel)
+    else:
+        _out_of_reach(axes, panel)
+    named = axes.get_legend_handles_labels()[1]
+    if named:
+        many = len(named) > 4
         axes.legend(
             fontsize=7 if many else 8,
             frameon=False,
@@ -140,6 +156,44 @@ def _panel(axes: Any, panel: Panel) -> None:
             bbox_to_anchor=(0.5, -0.16) if many else None,
             ncols=2 if many else 1,
         )
+
+
+def _name_what_is_beyond(axes: Any, panel: Panel) -> None:
+    """A bound above the picture is named with its values instead."""
+    top = axes.get_ylim()[1]
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    for item in panel.series:
+        if item.y and min(item.y) > top and item.name in lines:
+            first, last = (f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in (min(item.y), max(item.y)))
+            span = first if first == last else f"{first} to {last}"
+            lines[item.name].set_label(f"{item.name} (above, {span})")
+
+
+def _out_of_reach(axes: Any, panel: Panel) -> None:
+    """What an upper bound forbids is grey, up to the frame."""
+    low, high = axes.get_ylim()
+    for item in panel.series:
+        if item.kind == "bound_upper":
+            axes.fill_between(item.x, item.y, high, color="#9a9a9a", alpha=0.16, linewidth=0, zorder=1)
+    axes.set_ylim(low, high)
+
+
+def _log_ticks(axis: Any) -> None:
+    """Numbers as people write them; 2 and 5 between the powers of ten where there are few of these."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    few = low > 0 and math.log10(high / low) < 2
+    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=12))
+    axis.set_major_formatter(FuncFormatter(_written))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _written(value: float, _: object = None) -> str:
+    if 1e-3 <= value < 1e6:
+        return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    power = round(math.log10(value)) if value > 0 else 0
+    return f"$10^{{{power}}}$"
 
 
 def _points(axes: Any, item: Series, colour: str, mark: str) -> None:

@@ -136,7 +136,7 @@ def cells_of(record: Mapping[str, Any], *, quick: bool = False) -> list[Cell]:
 
 
 def records_of(record: Mapping[str, Any], keys: Collection[str], *, quick: bool = False) -> list[dict[str, Any]]:
-    """The products of the axes of `grid` over `base` and `seeds`, or of `quick` in their place; only `keys` may occur."""
+    """The products of the axes of `grid` over `base` and `seeds`, or those of `quick`; only `keys` may occur."""
     base = _table(record.get("base", {}), "base", keys)
     grids = record.get("grid", {})
     tables = [_table(one, "grid", keys) for one in (grids if isinstance(grids, list) else [grids])]

@@ -44,7 +44,7 @@ def bound_value(row: Mapping[str, Any], theorem: str, y: str) -> float | None:
         if not row.get("n_facts"):
             return None
         share = min(1.0, bound.facts / row["n_facts"])
-        return share + (1 - share) / float(row["vocab"]) if bound.kind == "lower" else share
+        return float(share + (1 - share) / row["vocab"]) if bound.kind == "lower" else float(share)
     if y == "bits_per_param":
         return bound.bits_per_param
     return float(bound.facts)

@@ -14,6 +14,7 @@ from rote.study import StudyCell
 
 __all__ = ["cell_seconds", "seconds"]
 
+_STACK = 8e-4
 _STEP = 3e-4
 _MINIBATCH = 6e-9
 _FULL_BATCH = 1.3e-9
@@ -24,7 +25,18 @@ _BUILT = 0.6
 
 def seconds(cells: Iterable[Work]) -> float:
     """Seconds on one core for all of them."""
-    return sum(cell_seconds(cell) for cell in cells)
+    found = list(cells)
+    stacks = {cell.group: cell for cell in found}
+    return sum(cell_seconds(cell) for cell in found) + sum(_stack_seconds(cell) for cell in stacks.values())
+
+
+def _stack_seconds(cell: Work) -> float:
+    """What a step costs however many seeds are trained together."""
+    if not isinstance(cell, Cell) or cell.by != "train":
+        return 0.0
+    recipe = cell.training()
+    steps = recipe.n_steps(cell.n_facts or cell.most if cell.task == "recall" else 1)
+    return _STACK * steps * (_TRIES if cell.task == "capacity" else 1)
 
 
 def cell_seconds(cell: Work) -> float:

@@ -3,6 +3,7 @@
 title, source, question, claim, paper    texts; deviations is a list of texts
 [[sweep]]      base, grid, quick, seeds as `rote sweep` reads them; only = "full" or "quick" if it is for one of them
 [[study]]      the same with kind = the name of a study
+[[derive]]     columns and rows that follow from measured ones, see `rote.reproduce.derive`
 [[published]]  file, columns (theirs to ours), constants
 [[figure]]     name, title, caption, and [[figure.panel]] tables, see `rote.reproduce.figure`
 [[test]]       kind and its parameters, see `rote.reproduce.claims`; name puts a prefix before its numbers
@@ -11,6 +12,7 @@ title, source, question, claim, paper    texts; deviations is a list of texts
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from rote.study import StudyCell, get_study
 __all__ = ["Entry", "entries", "experiments", "find_entries", "read_entry"]
 
 _TEXTS = ("title", "source", "question", "claim", "paper")
-_TOP = (*_TEXTS, "deviations", "value", "sweep", "study", "published", "figure", "test", "words")
+_TOP = (*_TEXTS, "deviations", "value", "sweep", "study", "derive", "published", "figure", "test", "words")
 _SWEEP = ("base", "grid", "quick", "seeds", "only")
 _STUDY = (*_SWEEP, "kind")
 _WORDS = ("holds", "fails", "undecided", "answer")
@@ -48,6 +50,8 @@ class Entry:
     key: str
     record: Mapping[str, Any]
     folder: Path
+    called: str = ""
+    """What the command line calls it, where that is not its key: a path."""
 
     def text(self, name: str) -> str:
         return str(self.record.get(name, ""))
@@ -110,6 +114,7 @@ def read_entry(path: Path, key: str | None = None, *, folder: Path | None = None
 
 def _check(entry: Entry) -> None:
     from rote.reproduce.claims import get_claim
+    from rote.reproduce.derive import check_derive
     from rote.reproduce.figure import check_figure
 
     record = entry.record
@@ -128,6 +133,8 @@ def _check(entry: Entry) -> None:
                     raise UnknownName(f"key in [[{name}]]", key, known)
             if table.get("only", "full") not in ("full", "quick"):
                 raise UsageError(f'only must be "full" or "quick", got {table["only"]!r}.')
+    for table in entry.tables("derive"):
+        check_derive(table)
     for table in entry.tables("figure"):
         check_figure(table)
     for table in entry.tables("test"):
@@ -157,7 +164,7 @@ def find_entries(names: list[str]) -> list[Entry]:
     for name in names:
         if name.endswith(".toml"):
             path = Path(name)
-            found.setdefault(path.stem, read_entry(path))
+            found.setdefault(path.stem, dataclasses.replace(read_entry(path), called=name))
             continue
         chosen = [key for key in known if name in ("all", key) or key.startswith(f"{name}/")]
         if not chosen:

@@ -5,11 +5,14 @@ A [[figure.panel]] has
 x, y                the columns
 where               conditions on rows, such as ["d_model=10", "source!=published"]
 series              columns whose values tell series apart; ["source"] if not given
-names               words in the place of such values, as in { "train:best" = "strong recipe" }
+names               words in the place of such values, as in { "train:best" = "strong recipe" }, and of theorems; series
+                    are drawn in the order of this table
 kind                "points" if not given, or "line", "reference", "bound_lower", "bound_upper" for rows that are curves
 fit                 a law for every series that has points enough
 bounds              names of theorems, drawn at the shapes of the rows
+also                further columns of the same rows: a list of { y, name, kind }, kind "fit" if not given
 reference           a list of { name, y }, drawn across
+lines               a list of { name, y, kind, where }: another column of the rows against the same x, as one curve
 title, x_label, y_label, x_scale, y_scale
 """
 
@@ -33,8 +36,9 @@ __all__ = ["check_figure", "make_figure"]
 _FIGURE = ("name", "title", "caption", "panel")
 _PANEL = (
     "title", "x", "y", "x_label", "y_label", "x_scale", "y_scale", "where", "series", "names", "kind", "fit", "bounds",
-    "reference",
+    "reference", "also", "lines",
 )  # fmt: skip
+_LINE = ("name", "y", "kind", "where")
 _LABELS = {
     "n_heads": "heads H",
     "d_model": "width d",
@@ -47,6 +51,7 @@ _LABELS = {
     "params": "parameters",
     "bits_per_param": "bits a parameter",
     "held": "facts recalled",
+    "explained": "variance of the targets explained",
     "sharing": "share of common context rows",
 }
 _SHORT = {"n_heads": "H", "d_model": "d", "d_head": "d_h", "vocab": "N", "context": "n", "n_layers": "layers"}
@@ -66,6 +71,10 @@ def check_figure(table: Mapping[str, Any]) -> None:
                 raise UsageError(f"a panel needs {name}, the name of a column.")
         for name in panel.get("bounds", []):
             theorems.get(name)
+        for line in panel.get("lines", []):
+            for name in line:
+                if name not in _LINE:
+                    raise UnknownName("key of a line in [[figure.panel]]", name, _LINE)
 
 
 def make_figure(table: Table, spec: Mapping[str, Any], numbers: Mapping[str, Any]) -> Figure:
@@ -85,7 +94,11 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
     for row in table.select(where):
         if _finite(row.get(x)) and _finite(row.get(y)):
             groups.setdefault(tuple(row.get(name) for name in split), []).append(row)
-    order = sorted(groups, key=lambda mark: [(value is None, str(type(value)), value) for value in mark])
+    said = {str(value): place for place, value in enumerate(spec.get("names", {}))}
+    order = sorted(
+        groups,
+        key=lambda mark: [(said.get(str(value), len(said)), value is None, str(type(value)), value) for value in mark],
+    )
     # Names leave out what is the same everywhere.
     varying = [name for i, name in enumerate(split) if len({mark[i] for mark in groups}) > 1] or split[:1]
     series: list[Series] = []
@@ -96,10 +109,15 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
         printed = told.get("source") == "published" or all(row["source"] == "published" for row in rows)
         kind = "published" if printed else str(spec.get("kind", "points"))
         series.append(_series(name, kind, rows, x, y))
+        for other in spec.get("also", []):
+            held = [row for row in rows if _finite(row.get(str(other["y"])))]
+            kind = str(other.get("kind", "fit"))
+            series.append(_series(f"{name}: {other['name']}", kind, held, x, str(other["y"])))
         if spec.get("fit") and not printed:
             chosen = [*where, *(f"{key}={value}" for key, value in told.items())]
             law = _law(spots(table, x, y, chosen), str(spec["fit"]), name)
             series += [law] if law is not None else []
+    series += [_line(table, line, x, where) for line in spec.get("lines", [])]
     series += _bounds(groups, spec, x, y)
     spans = [value for item in series for value in item.x]
     for line in _references(spec):
@@ -134,6 +152,9 @@ def _series(name: str, kind: str, rows: Sequence[Mapping[str, Any]], x: str, y: 
     low = tuple(float(row.get(f"{y}_low", row[y])) for row in rows)
     high = tuple(float(row.get(f"{y}_high", row[y])) for row in rows)
     spread = any(f"{y}_low" in row for row in rows)
+    if y in ("published_metric", "share_of_facts"):
+        # Student's t knows no ends; a share does.
+        low, high = (tuple(min(1.0, max(0.0, value)) for value in part) for part in (low, high))
     return Series(
         name,
         kind,
@@ -172,11 +193,24 @@ def _bounds(groups: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], spec:
                     lines.setdefault(tuple(told.items()), {})[float(row[x])] = value
         for told_items, line in lines.items():
             name = _name(dict(told_items), [key for key, _ in told_items] if len(lines) > 1 else [], {})
-            label = f"{theorem}, {name}" if name else theorem
+            known = str(spec.get("names", {}).get(theorem, theorem))
+            label = f"{known}, {name}" if name else known
             places = tuple(sorted(line))
             values = tuple(line[place] for place in places)
             found.setdefault((theorem, places, values), Series(label, kind, places, values))
     return list(found.values())
+
+
+def _line(table: Table, line: Mapping[str, Any], x: str, where: Sequence[str]) -> Series:
+    """A column as one curve; rows at the same x are averaged. `where` is the panel's own if the line has none."""
+    y = str(line["y"])
+    places: dict[float, list[float]] = {}
+    for row in table.select(line.get("where", where)):
+        if _finite(row.get(x)) and _finite(row.get(y)):
+            places.setdefault(float(row[x]), []).append(float(row[y]))
+    order = sorted(places)
+    values = tuple(sum(places[place]) / len(places[place]) for place in order)
+    return Series(str(line.get("name", y)), str(line.get("kind", "reference")), tuple(order), values)
 
 
 def _references(spec: Mapping[str, Any]) -> list[tuple[str, float]]:

@@ -153,7 +153,7 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
         "answer": fill(str(answers), facts),
         "deviations": [fill(str(one), facts) for one in entry.record.get("deviations", [])],
         "mode": "quick" if quick else "full",
-        "command": f"rote reproduce {entry.key} --{'quick' if quick else 'full'}",
+        "command": f"rote reproduce {entry.called or entry.key} --{'quick' if quick else 'full'}",
         "versions": _versions(),
         "seconds": round(sum(spent.values()), 3),
         "cells": {"done": len(cells) - bad, "failed": bad},

@@ -15,6 +15,7 @@ from rote.measure import Cell
 from rote.measure.capacity import student_interval
 from rote.measure.sweep import Work
 from rote.measure.where import select
+from rote.reproduce.derive import derive
 from rote.reproduce.entry import Entry
 from rote.study import StudyCell, get_study
 
@@ -76,14 +77,19 @@ def make_table(entry: Entry, cells: Sequence[Work], journal_rows: Iterable[Mappi
     """The rows of an entry's cells that are done, and the published ones."""
     wanted = {cell.hash: cell for cell in cells}
     records: list[dict[str, Any]] = []
-    grouped: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    keys_of: dict[tuple[Any, ...], dict[str, Any]] = {}
+    keys_by_record: list[list[str]] = []
     for row in journal_rows:
         cell = wanted.get(str(row["hash"]))
         if cell is None or row["status"] != "done":
             continue
         record, keys = _record(cell, row)
         records.append(record)
+        keys_by_record.append(keys)
+    for spec in entry.tables("derive"):
+        derive(records, keys_by_record, spec)
+    grouped: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    keys_of: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record, keys in zip(records, keys_by_record, strict=True):
         group = {name: record.get(name) for name in keys}
         mark = tuple(sorted((name, repr(value)) for name, value in group.items()))
         grouped.setdefault(mark, []).append(record)
@@ -100,8 +106,7 @@ def _main(records: Sequence[Mapping[str, Any]]) -> str:
 
 def _record(cell: Work, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A flat record in the table's names, and the columns that say what was measured, not what came out."""
-    plain = {_NAMES.get(name, name): value for name, value in row.items() if name not in _BOOKS}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+    plain = {name: value for name, value in row.items() if name not in _BOOKS}
     if isinstance(cell, StudyCell):
         study = get_study(cell.kind)
         plain.pop("study", None)
@@ -110,6 +115,7 @@ def _record(cell: Work, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         keys = dict.fromkeys((*study.params, *study.keys, *texts))
         return plain, [name for name in keys if name != "seed"]
     assert isinstance(cell, Cell)
+    plain = {_NAMES.get(name, name): value for name, value in plain.items()}
     plain["d_head"] = cell.arch.d_head
     plain["source"] = f"train:{cell.recipe}" if cell.by == "train" else f"build:{cell.by}"
     plain["family"] = cell.spec.family
@@ -117,6 +123,9 @@ def _record(cell: Work, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
     held = plain.get("capacity", plain.get("held"))
     if held is not None and not cell.regression:
         plain["bits_per_param"] = held * cell.bits_per_fact / plain["params"]
+    if cell.regression and plain.get("loss") is not None:
+        # Targets are uniform on [0, 1], so their variance is 1/12.
+        plain["explained"] = 1 - 12 * plain["loss"]
     if "share_of_facts" in plain and not cell.regression and not cell.vectors:
         # What guessing would bring is taken off, so that the rest is what is remembered.
         plain["memorised"] = max(0.0, (plain["share_of_facts"] - 1 / cell.vocab) / (1 - 1 / cell.vocab))

@@ -1,8 +1,8 @@
 """How does what was measured stand to a theorem's number?
 
 `y` counts facts. The claim holds if y divided by the bound of `theorem` at the row's shape is from `at_least`
-to `at_most` in all rows. With `slope = x` the slopes of straight lines against x are compared instead: saturated shares are
-left out, and shares become facts beyond guessing.
+to `at_most` in all rows. With `slope = x` the slopes of straight lines against x are compared instead: saturated
+shares are left out, and shares become facts beyond guessing.
 
 Numbers: rows, inside, ratio (geometric mean), ratio_min, ratio_max; or slope_measured, slope_bound, ratio.
 """
@@ -31,7 +31,7 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     low, high = number_of(spec, "at_least", 0.0), number_of(spec, "at_most", math.inf)
     top = number_of(spec, "saturation", 0.95)
     pairs = []
-    for row in table.select([*text_list(spec, "where"), "source!=published"]):
+    for row in table.select(text_list(spec, "where")):
         if row.get(y) is None or (y in _SHARES and row[y] >= top):
             continue
         bound = bound_at(row, theorem)

@@ -1,8 +1,8 @@
 """Does y grow with x, everywhere or up to a place?
 
 Rows that meet `where` are put in order of x, for each series that `by` tells apart. From one x to the next y may fall
-by `slack` of its range. With `until`, growth is asked only for x up to there, and beyond it y may neither grow nor fall by
-more than `plateau` of what it has gained before.
+by `slack` of its range. With `until`, growth is asked only for x up to there, and beyond it y may neither grow nor fall
+by more than `plateau` of what it has gained before.
 
 Numbers: series, growing, at_first, at_last, at_until, gain_before, gain_after, gain_after_share (of the last series).
 """

@@ -58,6 +58,7 @@ format: $(STAMP)  ## format the code and fix what can be fixed
 docs: $(STAMP)  ## refresh tables, sessions and figures in README and docs
 	@$(BIN)/python docs/make_figures.py
 	@$(BIN)/python docs/make_exact_figures.py
+	@$(BIN)/python docs/make_page_picture.py
 	@$(BIN)/python docs/make_tables.py
 	@$(BIN)/python docs/make_sessions.py
 

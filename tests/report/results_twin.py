@@ -42,11 +42,12 @@ def _figure(title: str, n_panels: int, scale: str) -> Figure:
 
 
 def entry(place: Path, name: str, verdict: str, *, n_panels: int = 1, scale: str = "linear", **changes: Any) -> Path:
-    """The folder of one entry; static pictures are left to the report, which draws them."""
+    """The folder of one entry. A PDF lies beside the figure, and the report draws the other pictures."""
     own = place / name
     own.mkdir(parents=True)
     figure = _figure(f"Figure of {name}", n_panels, scale)
     figure.write(own / "figure.json")
+    (own / "figure.pdf").write_bytes(b"%PDF drawn before")
     columns = "n_heads,d_model,d_head,vocab,context,n_facts,published_metric,share_of_facts,source,seeds,low,high"
     rows = [
         f"{h},10,10,50,2,2500,{0.02 * h:.3f},{0.018 * h:.3f},train:dana2025,3,,{0.03 * h:.3f}" for h in range(1, 30)

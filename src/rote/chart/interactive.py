@@ -26,6 +26,8 @@ _FAR = 2.5
 """On a linear axis, a bound that rises so many times above everything measured would flatten it."""
 _LOG_FAR = 1e4
 """The same on a logarithmic axis."""
+_FEW = 10
+"""Whole numbers over so short a stretch each have a tick."""
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "star", "triangle-down", "pentagon")
 _DASHES = {
     "bound_lower": ("dash", "longdash", "8px,3px,2px,3px"),
@@ -91,9 +93,12 @@ def plot(panel: Panel) -> Plot:
             )
         )
         data.extend(made)
+    y_axis = _axis(panel.y, [y for one in panel.series for y in one.y])
+    if panel.y.scale == "linear":
+        y_axis["rangemode"] = "tozero"
     layout: dict[str, Any] = {
-        "xaxis": _axis(panel.x),
-        "yaxis": {**_axis(panel.y), **({"rangemode": "tozero"} if panel.y.scale == "linear" else {})},
+        "xaxis": _axis(panel.x, [x for one in panel.series for x in one.x]),
+        "yaxis": y_axis,
         "showlegend": False,
         "hovermode": "closest",
         "margin": {"l": 60, "r": 12, "t": 12, "b": 52},
@@ -181,7 +186,7 @@ def _traces(series: Series, colour: str, slot: int, turn: int, shown: bool) -> l
     return made
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
     made: dict[str, Any] = {
         "title": {"text": html.escape(axis.label), "standoff": 10},
         "type": axis.scale,
@@ -193,6 +198,12 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "automargin": True,
         "showline": True,
     }
+    whole = bool(values) and all(value == int(value) for value in values)
+    if axis.scale == "linear" and whole and 0 < max(values) - min(values) <= _FEW:
+        made["dtick"] = 1  # no half heads
     if axis.scale == "log":
         made["exponentformat"] = "power"
+        positive = [value for value in values if value > 0]
+        if positive and max(positive) >= 100 * min(positive):
+            made["dtick"] = 1  # powers of ten are enough
     return made

@@ -50,7 +50,7 @@ def chart(picture: Picture, place: str, owner: str, specs: Specs) -> str:
     parts = [f'<figure id="{escape(place)}" class="chart">']
     if figure.title:
         parts.append(f"<h4>{escape(figure.title)}</h4>")
-    parts.append(f'<div class="panels panels-{min(len(panels), 3)}" hidden>')
+    parts.append(f'<div class="panels panels-{min(len(panels), 4)}" hidden>')
     for number, one in enumerate(panels):
         parts.append(_panel(one, place, number, figure.alt))
     parts.append("</div>")

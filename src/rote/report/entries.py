@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rote import theorems
 from rote.chart import read_figure
 from rote.errors import DataError, UnknownName
 from rote.report.again import toml
@@ -54,7 +55,7 @@ def _entry(path: Path) -> Section:
     return Section(
         name=name,
         title=text_of(record, "title") or name,
-        group=name.split("/", 1)[0],
+        group=_group(name.split("/", 1)[0]),
         words=tuple((label, text_of(record, key)) for key, label in labels if text_of(record, key)),
         verdict=verdict,
         sentence=text_of(record, "sentence"),
@@ -66,6 +67,16 @@ def _entry(path: Path) -> Section:
         commands=(command,) if command else (),
         facts=_facts(record, path),
     )
+
+
+def _group(key: str) -> str:
+    """A paper by its authors, as the theorems cite it; other groups as they are called."""
+    if key == "questions":
+        return "Open questions"
+    for name, theorem in theorems.registry().items():
+        if name == key or name.startswith(f"{key}_"):
+            return f"{theorem.citation.authors} {theorem.citation.year}"
+    return key
 
 
 def _read(path: Path) -> dict[str, Any]:

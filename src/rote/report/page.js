@@ -23,7 +23,8 @@
   const config = {
     responsive: true,
     displaylogo: false,
-    displayModeBar: !touch,
+    // Shown while the pointer is over the figure; fingers have no pointer.
+    displayModeBar: touch ? false : "hover",
     // Spelled out, since one of the usual buttons sends the figure to a service.
     modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
     scrollZoom: false,

@@ -84,7 +84,7 @@ def _words(made: Sequence[Drawing]) -> list[str]:
     for one in made:
         for item in one.fits:
             where = ", ".join(part for part in (item.panel, item.series if item.series != "measured" else "") if part)
-            head = f"{one.y} against {one.x}" + (f" ({where})" if where else "")
+            head = f"{one.y.capitalize()} against {one.x}" + (f" ({where})" if where else "")
             if item.fit is not None:
                 law = item.fit.chosen.law
                 found.append(f"{head}: {law.name}, {law.formula}; {item.fit.verdict}.")

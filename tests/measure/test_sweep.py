@@ -57,7 +57,7 @@ class Stub:
 
     def __init__(self, pause: float = 0.0) -> None:
         self.pause = pause
-        self.ran: list[Cell] = []
+        self.ran: list[Work] = []
 
     def results(self, groups: Sequence[Group], progress: Progress) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         for index, group in enumerate(groups):

@@ -1,8 +1,8 @@
 """Does the curve bend upwards?
 
 A parabola is fitted to the unsaturated points. With `bends = "up"` the claim holds if the interval of its curvature
-lies above zero, fails if it lies below, and is undecided across. With `bends = "not up"` it fails if the interval lies above
-zero, and holds otherwise.
+lies above zero, fails if it lies below, and is undecided across. With `bends = "not up"` it fails if the interval lies
+above zero, and holds otherwise.
 
 Numbers: curvature(_low, _high), points, bend ("up", "down" or "none that can be told").
 """

@@ -7,7 +7,8 @@ there is a second witness, the interval of the curvature: a series in which it c
 chosen, and its curvature may be zero; or a line, and it may not) is open, and open series can leave a claim undecided.
 
 Numbers: series, wins, open, and of the last series cv_LAW, exponent(_low, _high), slope(_low, _high), chosen, points,
-curvature(_low, _high), r2 (the share of the variance that the straight line explains); exponent_min, exponent_max, slope_min and slope_max over the series.
+curvature(_low, _high), r2 (the share of the variance that a straight line explains); exponent_min, exponent_max,
+slope_min and slope_max over the series.
 """
 
 from __future__ import annotations

@@ -190,6 +190,7 @@ def test_a_failed_cell_is_said(small: Path, tmp_path: Path, capsys: pytest.Captu
         ('holds = "A', 'holsd = "A', "did you mean 'holds'"),
         ("seeds = 2", 'seeds = 2\nonly = "never"', 'only must be "full" or "quick"'),
         ("[words]", "[words", "no valid TOML"),
+        ('where = ["source=build:dana2025_cor1"]', 'where = ["source"]', "is no condition"),
     ],
 )
 def test_mistakes_are_refused_before_anything_runs(small: Path, old: str, new: str, message: str) -> None:
@@ -242,6 +243,13 @@ def test_every_entry_that_ships_is_sound(capsys: pytest.CaptureFixture[str]) -> 
 def test_quick_of_everything_fits_in_a_quarter_of_an_hour() -> None:
     cells: dict[str, Any] = {cell.hash: cell for entry in find_entries(["all"]) for cell in entry.cells(quick=True)}
     assert sum(cell_seconds(cell) for cell in cells.values()) / 2 < 15 * 60
+
+
+def test_an_entry_that_cannot_be_judged_keeps_its_cells(small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace('"source=build:dana2025_cor1"', '"sauce=build"'), encoding="utf-8")
+    with pytest.raises(UsageError, match="small: there is no column 'sauce'"):
+        reproduce([read_entry(small)], tmp_path / "out", Local(), quick=True)
+    assert estimate([read_entry(small)], tmp_path / "out", quick=True) == (6, 0, 0)
 
 
 def test_sentences_never_invent_numbers() -> None:

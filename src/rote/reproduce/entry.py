@@ -21,6 +21,7 @@ from typing import Any
 
 from rote.errors import DataError, RoteError, UnknownName, UsageError
 from rote.measure.sweep import Work, cells_of, records_of
+from rote.measure.where import select
 from rote.study import StudyCell, get_study
 
 __all__ = ["Entry", "entries", "experiments", "find_entries", "read_entry"]
@@ -142,8 +143,22 @@ def _check(entry: Entry) -> None:
     for key in record.get("words", {}):
         if key not in _WORDS:
             raise UnknownName("key in [words]", key, _WORDS)
+    for name in ("derive", "figure", "test"):
+        for table in entry.tables(name):
+            _check_conditions(table)
     for quick in (True, False):
         entry.cells(quick=quick)
+
+
+def _check_conditions(table: Mapping[str, Any]) -> None:
+    """Conditions are parsed before the first cell runs, wherever they stand."""
+    for key, value in table.items():
+        if key in ("where", "ours", "theirs"):
+            select([], [value] if isinstance(value, str) else value)
+        elif isinstance(value, list):
+            for one in value:
+                if isinstance(one, dict):
+                    _check_conditions(one)
 
 
 def entries() -> dict[str, Path]:

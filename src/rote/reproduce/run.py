@@ -77,12 +77,18 @@ def reproduce(
         statuses = journal.statuses()
         finished = {key for key in every if key in statuses and not (retry and statuses[key] != "done")}
         waiting = list(chosen)
+        wrong: list[str] = []
 
         def settle() -> None:
             for entry in list(waiting):
                 if all(cell.hash in finished for cell in mine[entry.key]):
                     waiting.remove(entry)
-                    made = write_entry(entry, mine[entry.key], journal, out, quick=quick)
+                    try:
+                        made = write_entry(entry, mine[entry.key], journal, out, quick=quick)
+                    except UsageError as error:
+                        # The cells of the other entries still count; what is wrong with this one is said at the end.
+                        wrong.append(f"{entry.key}: {error}")
+                        continue
                     found.append(made)
                     if done is not None:
                         done(made)
@@ -95,6 +101,8 @@ def reproduce(
         sweep = Sweep(chosen[0].key if len(chosen) == 1 else "reproduce", tuple(every.values()))
         run_sweep(sweep, journal, executor, retry=retry, progress=progress, after=after)
         settle()
+    if wrong:
+        raise UsageError(wrong[0])
     return found
 
 

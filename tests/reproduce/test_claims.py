@@ -58,6 +58,16 @@ def test_series_are_told_apart() -> None:
     assert decide("law", data, x="x", y="y", by=["d"], law="linear", least=0.5).verdict == "holds"
 
 
+def test_witnesses_that_contradict_each_other_leave_it_open() -> None:
+    """A bend that the choice sees and the interval does not (or the other way round) decides nothing."""
+    seen = set()
+    for size in (0.0, 0.0005, 0.001, 0.0015, 0.002, 0.004):
+        found = decide("law", table(grown(lambda x, size=size: 0.1 * x + size * x * x)), x="x", y="y", law="linear")
+        assert (found.verdict == "undecided") == (found.numbers["open"] == 1)
+        seen.add(found.verdict)
+    assert {"holds", "does not hold"} <= seen
+
+
 def test_exponents() -> None:
     data = table(grown(lambda x: x**2.5, noise=0.02))
     assert decide("exponent", data, x="x", y="y", at_least=2, at_most=3).verdict == "holds"

@@ -28,6 +28,7 @@ from rote.cli import (
     fit,
     measure,
     plan,
+    report,
     reproduce,
     results,
     sweep,
@@ -70,6 +71,7 @@ app.command("sweep", rich_help_panel=MEASURED)(sweep.sweep)
 app.command("results", rich_help_panel=MEASURED)(results.results)
 app.command("fit", rich_help_panel=MEASURED)(fit.fit)
 app.command("reproduce", rich_help_panel=MEASURED)(reproduce.reproduce)
+app.command("report", rich_help_panel=MEASURED)(report.report)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 

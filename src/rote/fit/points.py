@@ -89,7 +89,9 @@ def _number(value: object) -> bool:
 
 def _point(place: float, members: Sequence[Mapping[str, Any]], y: str, saturation: float) -> Point:
     values = tuple(float(row[y]) for row in members)
-    cell = Cell.from_dict({**{k: members[0].get(k) for k in _SHAPE if k in members[0] and k != "n_facts"}})
+    # A capacity is searched for, so its cell has no number of facts; recall of vectors cannot be without one.
+    left = () if members[0].get("task") == "recall" else ("n_facts",)
+    cell = Cell.from_dict({**{k: members[0].get(k) for k in _SHAPE if k in members[0] and k not in left}})
     full = False
     if y in _SHARES:
         full = sum(values) / len(values) >= saturation

@@ -149,6 +149,16 @@ class Journal:
         except sqlite3.Error as error:
             raise self._refusal(error) from error
 
+    def configs(self) -> dict[str, dict[str, Any]]:
+        """What was asked, by hash; a row of `rows` has results in the place of what was left open."""
+        try:
+            found = self.connection.execute("SELECT hash, config FROM cells ORDER BY config").fetchall()
+            return {key: json.loads(config) for key, config in found}
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        except json.JSONDecodeError:
+            raise DataError(f"{self.path}: a row is damaged; run the sweep again into another file.") from None
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every result as flat records (a study may have several), in the order of the cells' configurations."""
         try:

@@ -2,10 +2,12 @@
 
 Every point is predicted by a fit to the others. Of the laws whose cross-validated error is within one standard error of
 the smallest, the one with the fewest parameters is taken, and of those the one with the smallest error. The claim holds
-if that is the expected `law`, for the share `least` of the series that `by` tells apart.
+if that is the expected `law`, for the share `least` of the series that `by` tells apart. Between a line and a parabola
+there is a second witness, the interval of the curvature: a series in which it contradicts the choice (a parabola is
+chosen, and its curvature may be zero; or a line, and it may not) is open, and open series can leave a claim undecided.
 
-Numbers: series, wins, and of the last series cv_LAW, exponent(_low, _high), slope(_low, _high), curvature(_low, _high),
-chosen, points; exponent_min, exponent_max, slope_min and slope_max over the series.
+Numbers: series, wins, open, and of the last series cv_LAW, exponent(_low, _high), slope(_low, _high), chosen, points,
+curvature(_low, _high); exponent_min, exponent_max, slope_min and slope_max over the series.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     laws = text_list(spec, "laws") or ["linear", "quadratic"]
     needed = list(dict.fromkeys([*laws, expected]))
     saturation = number_of(spec, "saturation", 0.95)
-    numbers: dict[str, Any] = {"series": 0, "wins": 0}
+    numbers: dict[str, Any] = {"series": 0, "wins": 0, "open": 0}
+    sure, possible = 0, 0
     slopes: list[float] = []
     exponents: list[float] = []
     for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
@@ -79,6 +82,15 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
             if name in curves:
                 low, high = curves[name].intervals[index]
                 numbers |= {key: float(curves[name].params[index]), f"{key}_low": low, f"{key}_high": high}
+        if "quadratic" in rivals:
+            low, high = rivals["quadratic"].intervals[2]
+            straight = low <= 0 <= high
+            unsure = (chosen == "quadratic" and straight) or (chosen == "linear" and not straight)
+        else:
+            unsure = False
+        numbers["open"] += unsure
+        sure += chosen == expected and not unsure
+        possible += chosen == expected or unsure
         slopes += [numbers["slope"]] if "linear" in curves else []
         exponents += [numbers["exponent"]] if "power" in curves else []
     for key, values in (("slope", slopes), ("exponent", exponents)):
@@ -86,6 +98,6 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
             numbers |= {f"{key}_min": min(values), f"{key}_max": max(values)}
     if not numbers["series"]:
         return Verdict("undecided", "too few points below saturation for these laws", numbers)
-    share = numbers["wins"] / numbers["series"]
-    verdict = "holds" if share >= number_of(spec, "least", 1.0) else "does not hold"
+    least = number_of(spec, "least", 1.0) * numbers["series"]
+    verdict = "holds" if sure >= least else "does not hold" if possible < least else "undecided"
     return Verdict(verdict, f"{expected} chosen in {numbers['wins']} of {numbers['series']} series", numbers)

@@ -24,6 +24,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 _MARKED = 14
 """Curves of so many points show where these are."""
+_DASHES: tuple[Any, ...] = ("--", (0, (1.2, 1.6)), (0, (7, 2)), (0, (5, 1.5, 1, 1.5)))
 _TALL = 4.1
 _WIDE = 5.2
 
@@ -52,7 +53,11 @@ def colours_of(panel: Panel) -> dict[str, str]:
 
 
 def _belongs(name: str, owner: str) -> bool:
-    return name.startswith(f"{owner}: ") or name.endswith(f": {owner}")
+    if name.startswith(f"{owner}: ") or name.endswith(f": {owner}"):
+        return True
+    # "d = 10, published" belongs to "d = 10, their recipe".
+    first, comma, _ = name.partition(", ")
+    return bool(comma) and owner.startswith(f"{first}, ")
 
 
 def draw(figure: Figure, path: Path) -> None:
@@ -107,11 +112,15 @@ def _panel(axes: Any, panel: Panel) -> None:
     axes.set_xscale(panel.x.scale)
     axes.set_yscale(panel.y.scale)
     measured = [item for item in panel.series if item.kind == "points"]
+    lower = [item for item in panel.series if item.kind == "bound_lower"]
     for item in panel.series:
         colour = colours[item.name]
         if item.kind in _STYLES:
             level = item.kind == "reference" and len(set(item.y)) == 1
-            axes.plot(item.x, item.y, label=None if level else item.name, zorder=2, **_STYLES[item.kind])
+            style = dict(_STYLES[item.kind])
+            if item.kind == "bound_lower":
+                style["linestyle"] = _DASHES[lower.index(item) % len(_DASHES)]
+            axes.plot(item.x, item.y, label=None if level else item.name, zorder=2, **style)
             if level:
                 # A line across says itself what it is.
                 place = (min(item.x), item.y[0])

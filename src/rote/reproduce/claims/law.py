@@ -7,7 +7,8 @@ there is a second witness, the interval of the curvature: a series in which it c
 chosen, and its curvature may be zero; or a line, and it may not) is open, and open series can leave a claim undecided.
 
 Numbers: series, wins, open, and of the last series cv_LAW, exponent(_low, _high), slope(_low, _high), chosen, points,
-curvature(_low, _high); exponent_min, exponent_max, slope_min and slope_max over the series.
+curvature(_low, _high), r2 (the share of the variance that a straight line explains); exponent_min, exponent_max,
+slope_min and slope_max over the series.
 """
 
 from __future__ import annotations
@@ -91,6 +92,12 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         numbers["open"] += unsure
         sure += chosen == expected and not unsure
         possible += chosen == expected or unsure
+        if "linear" in curves:
+            used = [spot for spot in found if not spot.saturated]
+            means = np.array([spot.mean for spot in used])
+            rest = means - curves["linear"].at(np.array([spot.x for spot in used]))
+            spread = float(((means - means.mean()) ** 2).sum())
+            numbers["r2"] = 1 - float((rest**2).sum()) / spread if spread else None
         slopes += [numbers["slope"]] if "linear" in curves else []
         exponents += [numbers["exponent"]] if "power" in curves else []
     for key, values in (("slope", slopes), ("exponent", exponents)):

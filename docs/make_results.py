@@ -10,6 +10,7 @@ The rows and the data of the figures are kept in docs/results/, so that each num
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ PAPERS = {
     "mahdavi2024": "Mahdavi, Liao, Thrampoulidis 2024: one attention layer",
     "kajitsuka2025": "Kajitsuka, Sato 2025: few and long weights",
 }
+GAP = "questions/gap"
 HEAD = """# Results
 
 What came out when the figures of three papers were measured again, and the questions that they left open. This page is
@@ -104,6 +106,28 @@ def page(records: list[dict[str, Any]]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
+def picture(records: list[dict[str, Any]], folder: Path) -> None:
+    """The README's first picture: the gap between what is proved, built, trained and possible."""
+    record = next((one for one in records if one["entry"] == GAP), None)
+    if record is None:
+        print(f"README.md keeps its first picture: {folder} has no {GAP}.")
+        return
+    figure = record["figures"][0]
+    for kind in ("svg", "png"):
+        shutil.copyfile(folder / GAP / f"{figure['name']}.{kind}", DOCS / "images" / f"gap.{kind}")
+    alt = figure["alt"].replace("[", "(").replace("]", ")").replace("\n", " ")
+    link = f"[Results](docs/results.md#{anchor(record['title'])})"
+    body = f"![{alt}](docs/images/gap.svg)\n\n*{record['sentence']} {record['answer']} {link} has the rows.*"
+    page = DOCS.parent / "README.md"
+    text = page.read_text(encoding="utf-8")
+    made, count = re.subn(
+        r"(<!-- gap:begin[^>]*-->\n).*?(<!-- gap:end -->)", lambda m: f"{m[1]}\n{body}\n\n{m[2]}", text, flags=re.DOTALL
+    )
+    if count != 1:
+        raise SystemExit("README.md has no region 'gap'; restore its begin and end markers.")
+    page.write_text(made, encoding="utf-8")
+
+
 def main(args: list[str]) -> int:
     if len(args) != 1 or not Path(args[0]).is_dir():
         print(
@@ -127,6 +151,7 @@ def main(args: list[str]) -> int:
         for name in names:
             if (folder / record["entry"] / name).exists():
                 shutil.copyfile(folder / record["entry"] / name, place / name)
+    picture(records, folder)
     (DOCS / "results.md").write_text(page(records), encoding="utf-8")
     print(f"docs/results.md: {len(records)} entries")
     return 0

@@ -68,6 +68,19 @@ def test_witnesses_that_contradict_each_other_leave_it_open() -> None:
     assert {"holds", "does not hold"} <= seen
 
 
+def test_bends() -> None:
+    up, flat = table(grown(lambda x: 0.02 * x * x)), table(grown(lambda x: 0.1 * x))
+    down = table(grown(lambda x: x - 0.05 * x * x))
+    said = {
+        bends: [decide("curvature", data, x="x", y="y", bends=bends).verdict for data in (up, flat, down)]
+        for bends in ("up", "not up")
+    }
+    assert said == {"up": ["holds", "undecided", "does not hold"], "not up": ["does not hold", "holds", "holds"]}
+    assert decide("curvature", table([]), x="x", y="y", bends="up").verdict == "undecided"
+    with pytest.raises(UnknownName, match="way to bend"):
+        decide("curvature", up, x="x", y="y", bends="left")
+
+
 def test_exponents() -> None:
     data = table(grown(lambda x: x**2.5, noise=0.02))
     assert decide("exponent", data, x="x", y="y", at_least=2, at_most=3).verdict == "holds"

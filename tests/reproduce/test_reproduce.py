@@ -225,7 +225,7 @@ def test_every_entry_that_ships_is_sound(capsys: pytest.CaptureFixture[str]) -> 
     assert {entry.key for entry in known} == set(entries())
     assert {f"dana2025/exp{k}" for k in range(1, 7)} <= set(entries())
     for entry in known:
-        assert entry.text("source") and entry.text("paper") and entry.tables("figure") and entry.tables("test")
+        assert entry.text("source") and entry.tables("figure") and entry.tables("test")
         assert set(entry.record["words"]) >= {"holds", "fails"}
         for quick in (True, False):
             assert entry.cells(quick=quick)

@@ -44,7 +44,10 @@ def bound_value(row: Mapping[str, Any], theorem: str, y: str) -> float | None:
         if not row.get("n_facts"):
             return None
         share = min(1.0, bound.facts / row["n_facts"])
-        return float(share + (1 - share) / row["vocab"]) if bound.kind == "lower" else float(share)
+        if bound.kind == "lower":
+            return float(share + (1 - share) / row["vocab"]) if row["vocab"] else float(share)
+        # More facts than T never fit says nothing about part of them, unless all of them may.
+        return 1.0 if share == 1 else None
     if y == "bits_per_param":
         return bound.bits_per_param
     return float(bound.facts)

@@ -71,6 +71,7 @@ def test_ticks_suit_the_numbers() -> None:
     assert "dtick" not in plot(_panel(Series("a", "points", (0.5, 1.0, 2.0), Y))).layout["xaxis"]
     wide = plot(_panel(Series("a", "points", (1.0, 10.0, 1000.0), Y), scale="log")).layout
     assert wide["xaxis"]["dtick"] == 1 and "dtick" not in wide["yaxis"]
+    assert plot(_panel(Series("a", "points", (1.0, 5.0, 10.0), Y), scale="log")).layout["xaxis"]["dtick"] == "D2"
 
 
 def test_an_empty_panel_is_a_plot_too() -> None:

@@ -159,6 +159,19 @@ def test_shapes_have_panels_of_their_own(tmp_path: Path) -> None:
     assert len(pictures[1].figure.panels) == 4
 
 
+def test_words_of_panels_and_series_say_what_is_needed_and_no_more(tmp_path: Path) -> None:
+    with Journal(tmp_path / "s.db") as held:
+        for d_model, heads, by in itertools.product((16, 4), (1, 2), ("argmax_fit", "dana2025_cor1")):
+            dtype = "float64" if by == "argmax_fit" else "float32"
+            cell = Cell(n_heads=heads, d_model=d_model, context=2, vocab=30, by=by, dtype=dtype)
+            held.put("two", [cell], [{"status": "done", "capacity": 4 * heads * d_model}])
+    made = report([tmp_path / "s.db"], tmp_path / "report.html")
+    panels = made.sections[0].pictures[0].figure.panels
+    assert [panel.title for panel in panels] == ["d_model 4", "d_model 16"]
+    names = [series.name for series in panels[0].series if series.kind == "points"]
+    assert names == ["built by argmax_fit", "built by dana2025_cor1"]
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [

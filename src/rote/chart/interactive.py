@@ -204,6 +204,9 @@ def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
     if axis.scale == "log":
         made["exponentformat"] = "power"
         positive = [value for value in values if value > 0]
-        if positive and max(positive) >= 100 * min(positive):
+        ratio = max(positive) / min(positive) if positive else 1.0
+        if ratio >= 100:
             made["dtick"] = 1  # powers of ten are enough
+        elif ratio >= 8:
+            made["dtick"] = "D2"  # and 2 and 5 times them
     return made

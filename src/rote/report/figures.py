@@ -69,13 +69,31 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _split(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Rows by the values of what varies among `names`, in words."""
-    varying = [name for name in names if len({_value(row, name) for row in rows}) > 1]
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    """Rows by the values of what varies among `names`, in words and in order of size.
+
+    A name that tells no more rows apart than those before it do is left out of the words.
+    """
+    telling: list[str] = []
+    groups = {()}
+    for name in names:
+        more = {tuple(_value(row, one) for one in (*telling, name)) for row in rows}
+        if len(more) > len(groups):
+            telling.append(name)
+            groups = more
+    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        parts = [_part(name, _value(row, name)) for name in varying]
-        found.setdefault(", ".join(parts), []).append(row)
-    return found
+        found.setdefault(tuple(_value(row, name) for name in telling), []).append(row)
+    return {
+        ", ".join(_part(name, value) for name, value in zip(telling, key, strict=True)): found[key]
+        for key in sorted(found, key=lambda key: [_rank(value) for value in key])
+    }
+
+
+def _rank(value: object) -> tuple[int, float, str]:
+    """Nothing, numbers by size, then texts."""
+    if value is None:
+        return 0, 0.0, ""
+    return (1, float(value), "") if isinstance(value, (int, float)) else (2, 0.0, str(value))
 
 
 def _part(name: str, value: object) -> str:

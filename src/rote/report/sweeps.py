@@ -112,7 +112,7 @@ def _fits(made: Sequence[Drawing]) -> list[Table]:
     found = []
     if laws:
         title = "Fitted laws, with 95 % intervals"
-        found.append(Table(title, (*columns, "law", "parameters", "CV error"), tuple(laws), is_open=True))
+        found.append(Table(title, (*columns, "law", "parameters", "CV error"), tuple(laws), is_open=bool(slopes)))
     if slopes:
         title = "Slopes beside the theorems"
         found.append(

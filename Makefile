@@ -4,12 +4,13 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+REPRODUCED ?= reproduced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs bench clean
+.PHONY: help setup demo test reproduce browser check format docs bench clean
 
 help:  ## explain the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "rote needs Python 3.11 or newer; none was found on the PATH."; exit 1; }
@@ -25,8 +26,24 @@ setup: $(STAMP)  ## create .venv and install rote with its development tools
 demo: $(STAMP)  ## the main job on embedded data
 	@$(BIN)/python -m rote.demo
 
-test: $(STAMP)  ## run all tests
+# The page of results is tested in a real browser. Where Debian's packages can be had it comes from there, quietly, once;
+# elsewhere the tests say what is missing.
+browser:
+	@for p in "$$ROTE_CHROMIUM" chromium chromium-browser google-chrome google-chrome-stable; do \
+		command -v "$$p" >/dev/null 2>&1 && exit 0; done; \
+		if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
+			echo "Installing chromium for the tests (once) ..."; \
+			(apt-get -qq update; DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install chromium) \
+				>/dev/null 2>&1 || true; \
+		fi
+
+test: $(STAMP) browser  ## run all tests
 	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto
+
+reproduce: $(STAMP)  ## every entry on its quick grid, then the page of results (about a quarter of an hour)
+	@# Exit code 1 means that some cell has no result: the page says which.
+	@OMP_WAIT_POLICY=PASSIVE $(BIN)/rote reproduce all --quick -o $(REPRODUCED) || test $$? = 1
+	@$(BIN)/rote report $(REPRODUCED) -o $(REPRODUCED)/report.html
 
 check: $(STAMP)  ## lint, formatting, types, layers
 	@$(BIN)/ruff check .
@@ -41,6 +58,7 @@ format: $(STAMP)  ## format the code and fix what can be fixed
 docs: $(STAMP)  ## refresh tables, sessions and figures in README and docs
 	@$(BIN)/python docs/make_figures.py
 	@$(BIN)/python docs/make_exact_figures.py
+	@$(BIN)/python docs/make_page_picture.py
 	@$(BIN)/python docs/make_tables.py
 	@$(BIN)/python docs/make_sessions.py
 

@@ -20,7 +20,7 @@ from rote.cli.main import run
 from rote.errors import DataError, OutputError, RoteError, UnknownName, UsageError
 from rote.measure import Cell, Journal, read_sweep, run_sweep
 from rote.measure.executors import Local
-from rote.measure.sweep import Group, Progress, Sweep
+from rote.measure.sweep import Group, Progress, Sweep, Work
 from rote.measure.where import select
 
 GRID = """
@@ -57,7 +57,7 @@ class Stub:
 
     def __init__(self, pause: float = 0.0) -> None:
         self.pause = pause
-        self.ran: list[Cell] = []
+        self.ran: list[Work] = []
 
     def results(self, groups: Sequence[Group], progress: Progress) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         for index, group in enumerate(groups):

@@ -28,6 +28,8 @@ from rote.cli import (
     fit,
     measure,
     plan,
+    report,
+    reproduce,
     results,
     sweep,
     theorems,
@@ -68,6 +70,8 @@ app.command("measure", rich_help_panel=MEASURED)(measure.measure)
 app.command("sweep", rich_help_panel=MEASURED)(sweep.sweep)
 app.command("results", rich_help_panel=MEASURED)(results.results)
 app.command("fit", rich_help_panel=MEASURED)(fit.fit)
+app.command("reproduce", rich_help_panel=MEASURED)(reproduce.reproduce)
+app.command("report", rich_help_panel=MEASURED)(report.report)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 

@@ -16,7 +16,7 @@ from rote.cli._output import JsonOption, console, emit_json
 if TYPE_CHECKING:
     from rote.measure.sweep import Executor, Progress
 
-__all__ = ["sweep"]
+__all__ = ["display", "executor_of", "sweep"]
 
 _LINE_EVERY = 15.0
 """Seconds between lines where there is no terminal to draw on."""
@@ -48,11 +48,11 @@ def sweep(
     from rote.measure.sweep import Progress
 
     cells = read_sweep(file, quick=quick)
-    executor = _executor(on, address, jobs, memory_bytes(max_memory), check_device(device))
+    executor = executor_of(on, address, jobs, memory_bytes(max_memory), check_device(device))
     if address is not None and on != "ray":
         raise UsageError("--address is for --on ray.")
     began = time.monotonic()
-    with Journal(db) as journal, _display(enabled=not as_json) as draw:
+    with Journal(db) as journal, display(enabled=not as_json) as draw:
         made = run_sweep(
             cells, journal, executor, retry=retry_failed, fail_fast=fail_fast, progress=Progress(draw=draw)
         )
@@ -84,7 +84,8 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _executor(on: str, address: str | None, jobs: int, max_memory: int | None, device: str) -> Executor:
+def executor_of(on: str, address: str | None, jobs: int, max_memory: int | None, device: str) -> Executor:
+    """Where groups are run, by name."""
     from rote.errors import UnknownName
     from rote.measure.executors import Local
 
@@ -98,7 +99,7 @@ def _executor(on: str, address: str | None, jobs: int, max_memory: int | None, d
 
 
 @contextlib.contextmanager
-def _display(*, enabled: bool) -> Iterator[Any]:
+def display(*, enabled: bool) -> Iterator[Any]:
     """A live line on a terminal; a plain line now and then in a log; nothing for --json."""
     if not enabled:
         yield None

@@ -15,7 +15,7 @@ from rote.fit.laws import LAWS, Curve, fit_law, get_law
 from rote.fit.points import Point, gather, variances
 from rote.theorems import Setting
 
-__all__ = ["Fit", "Prediction", "fit"]
+__all__ = ["Fit", "Prediction", "fit", "predict"]
 
 _SHARES = ("share", "published")
 
@@ -156,13 +156,14 @@ def fit(
             raise UsageError(f"the law {law} needs positive {x}; choose another law.")
         chosen, why = found, "asked for"
     line = next(curve for curve in curves if curve.law.name == "linear")
-    return Fit(
-        x, y, tuple(points), tuple(curves), chosen, why, level, tuple(_predictions(used, y, float(line.params[1])))
-    )
+    return Fit(x, y, tuple(points), tuple(curves), chosen, why, level, tuple(predict(used, y, float(line.params[1]))))
 
 
-def _predictions(points: Sequence[Point], y: str, slope: float) -> list[Prediction]:
-    """Every theorem that has a number at every point: its values in units of y, and a line's slope."""
+def predict(points: Sequence[Point], y: str, slope: float | None = None) -> list[Prediction]:
+    """Every theorem that has a number at every point: its values in units of y, and a line's slope.
+
+    `slope` is what was measured, for the ratio; two points or more.
+    """
     if y != "capacity" and y not in _SHARES:
         return []
     from rote import theorems
@@ -187,7 +188,13 @@ def _predictions(points: Sequence[Point], y: str, slope: float) -> list[Predicti
         predicted = float(np.polyfit(place, values, 1)[0])
         flat = abs(predicted) < 1e-12 * max(abs(value) for value in values)
         found.append(
-            Prediction(name, tables[0][name].kind, tuple(values), predicted, None if flat else slope / predicted)
+            Prediction(
+                name,
+                tables[0][name].kind,
+                tuple(values),
+                predicted,
+                None if flat or slope is None else slope / predicted,
+            )
         )
     order = {"lower": 0, "upper": 1, "order": 2, "empirical": 3}
     return sorted(found, key=lambda item: (order.get(item.kind, 9), -item.values[-1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rote.errors import DataError, UnknownName, UsageError
 from rote.measure.capacity import student_interval
@@ -89,7 +89,9 @@ def _number(value: object) -> bool:
 
 def _point(place: float, members: Sequence[Mapping[str, Any]], y: str, saturation: float) -> Point:
     values = tuple(float(row[y]) for row in members)
-    cell = Cell.from_dict({**{k: members[0].get(k) for k in _SHAPE if k in members[0] and k != "n_facts"}})
+    # A capacity is searched for, so its cell has no number of facts; recall of vectors cannot be without one.
+    left = () if members[0].get("task") == "recall" else ("n_facts",)
+    cell = Cell.from_dict({**{k: members[0].get(k) for k in _SHAPE if k in members[0] and k not in left}})
     full = False
     if y in _SHARES:
         full = sum(values) / len(values) >= saturation
@@ -99,7 +101,17 @@ def _point(place: float, members: Sequence[Mapping[str, Any]], y: str, saturatio
     return Point(place, values, full, cell, facts if isinstance(facts, int) else None)
 
 
-def variances(points: Sequence[Point]) -> list[float]:
+class Valued(Protocol):
+    """Values of seeds, and their mean."""
+
+    @property
+    def values(self) -> tuple[float, ...]: ...
+
+    @property
+    def mean(self) -> float: ...
+
+
+def variances(points: Sequence[Valued]) -> list[float]:
     """Variance of every mean: the point's own, shrunk towards the common one; ones where no point has two seeds."""
     spread = []
     for point in points:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,6 +192,19 @@ class Cell:
         record = self.to_dict()
         del record["seed"]
         return content_hash({"format": _FORMAT, **record})
+
+    @property
+    def short(self) -> str:
+        """The cell in a few words, for messages."""
+        d_head = "" if self.d_head is None else f", d_head {self.d_head}"
+        return f"(n_heads {self.n_heads}, d_model {self.d_model}{d_head}, vocab {self.vocab}, seed {self.seed})"
+
+    @property
+    def runner(self) -> Callable[..., list[dict[str, Any]]]:
+        """What a worker calls with the records of a group."""
+        from rote.measure.run import run_group
+
+        return run_group
 
 
 def _plain(recipe: Recipe) -> Any:

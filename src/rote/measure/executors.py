@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from rote.measure.run import run_group
 from rote.measure.sweep import Group, Progress
 
 __all__ = ["Local"]
 
 _MOST_LOSSES = 3
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Local:
             for index, group in enumerate(groups):
                 progress.running = len(group.cells)
                 progress.show()
-                yield index, run_group(group.records(), max_memory=self.max_memory, device=self.device)
+                yield index, group.runner(group.records(), max_memory=self.max_memory, device=self.device)
             return
         yield from self._beside(groups, progress)
 
@@ -42,6 +42,9 @@ class Local:
         share = None if self.max_memory is None else self.max_memory // self.jobs
         left = list(range(len(groups)))[::-1]
         losses: dict[int, int] = {}
+        for name in _THREADS:
+            # Workers inherit it: one process, one thread, also for what numpy calls.
+            os.environ.setdefault(name, "1")
         while left:
             pool = ProcessPoolExecutor(
                 self.jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
@@ -54,7 +57,8 @@ class Local:
                         if losses.get(left[-1]) and running:
                             break
                         index = left.pop()
-                        future = pool.submit(run_group, groups[index].records(), max_memory=share, device=self.device)
+                        group = groups[index]
+                        future = pool.submit(group.runner, group.records(), max_memory=share, device=self.device)
                         running[future] = index
                         if losses.get(index):
                             break

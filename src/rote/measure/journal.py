@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rote._version import __version__
 from rote.errors import DataError, OutputError
-from rote.measure.cell import Cell
+
+if TYPE_CHECKING:
+    from rote.measure.sweep import Work
 
 __all__ = ["Journal"]
 
@@ -108,7 +110,7 @@ class Journal:
             db.execute(f"PRAGMA user_version = {SCHEMA}")
             db.execute("COMMIT")
 
-    def put(self, sweep: str, cells: Sequence[Cell], results: Sequence[Mapping[str, Any]]) -> None:
+    def put(self, sweep: str, cells: Sequence[Work], results: Sequence[Mapping[str, Any]]) -> None:
         """Store the results of a group, all or none. A row that is done is never replaced."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         rows = []
@@ -147,8 +149,18 @@ class Journal:
         except sqlite3.Error as error:
             raise self._refusal(error) from error
 
+    def configs(self) -> dict[str, dict[str, Any]]:
+        """What was asked, by hash; a row of `rows` has results in the place of what was left open."""
+        try:
+            found = self.connection.execute("SELECT hash, config FROM cells ORDER BY config").fetchall()
+            return {key: json.loads(config) for key, config in found}
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        except json.JSONDecodeError:
+            raise DataError(f"{self.path}: a row is damaged; run the sweep again into another file.") from None
+
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every result as one flat record, in the order of the cells' configurations."""
+        """Every result as flat records (a study may have several), in the order of the cells' configurations."""
         try:
             found = self.connection.execute(
                 "SELECT hash, sweep, status, reason, config, result, version, duration, finished FROM cells "
@@ -164,9 +176,7 @@ class Journal:
                     f"{self.path}: the row {key[:12]} is damaged; delete it and run the sweep again."
                 ) from None
             # The number of facts of a result is the one that was used; None in a configuration means all.
-            yield {
-                **shape,
-                **values,
+            told = {
                 "status": status,
                 "reason": reason,
                 "sweep": sweep,
@@ -175,6 +185,8 @@ class Journal:
                 "finished": finished,
                 "hash": key,
             }
+            for one in values.pop("rows", [{}]):
+                yield {**shape, **values, **one, **told}
 
     def close(self) -> None:
         self.connection.close()

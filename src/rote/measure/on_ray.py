@@ -83,10 +83,9 @@ class OnRay:
             ) from None
 
     def _run(self, ray: Any, groups: Sequence[Group], progress: Progress) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        from rote.measure.run import run_group
-
         # Losses are counted here, so that each of them is known; Ray's own retries are off.
-        work = ray.remote(num_cpus=1, max_retries=0)(run_group)
+        runners = {group.runner for group in groups}
+        work = {runner: ray.remote(num_cpus=1, max_retries=0)(runner) for runner in runners}
         left = list(range(len(groups)))[::-1]
         losses = [0] * len(groups)
         running: dict[Any, int] = {}
@@ -97,7 +96,8 @@ class OnRay:
             slots = max(1, int(_AHEAD * ray.cluster_resources().get("CPU", 1)))
             while left and len(running) < slots:
                 index = left.pop()
-                task = work.remote(groups[index].records(), max_memory=self.max_memory, device=self.device)
+                group = groups[index]
+                task = work[group.runner].remote(group.records(), max_memory=self.max_memory, device=self.device)
                 running[task] = index
             progress.running = sum(len(groups[index].cells) for index in running.values())
             progress.show()

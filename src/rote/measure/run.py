@@ -18,7 +18,7 @@ from rote.facts import FactTable, VectorTable, random_facts, random_vectors
 from rote.measure.cell import Cell
 from rote.measure.search import largest
 
-__all__ = ["draw", "run_group", "start_of"]
+__all__ = ["draw", "one_thread", "run_group", "start_of"]
 
 Note = Callable[[str], None]
 _START_BITS = 1.1
@@ -58,7 +58,7 @@ def run_group(
         cells = [Cell.from_dict(record) for record in records]
         if len({cell.group for cell in cells}) != 1:
             raise UsageError("cells of one group may differ only in their seeds.")
-        with _one_thread():
+        with one_thread():
             found = _run(cells, max_memory, device, note or (lambda _: None))
     except RoteError as error:
         found = [{"status": "failed", "reason": str(error)} for _ in records]
@@ -72,7 +72,7 @@ def run_group(
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Sums are taken in the same order whoever runs the cells."""
     import torch
 

@@ -17,7 +17,7 @@ import itertools
 import math
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,18 +26,44 @@ from rote.errors import DataError, RoteError, UnknownName, UsageError
 from rote.measure.cell import Cell
 from rote.measure.journal import Journal
 
-__all__ = ["Executor", "Group", "Progress", "Sweep", "read_sweep", "run_sweep"]
+__all__ = ["Executor", "Group", "Progress", "Sweep", "Work", "cells_of", "read_sweep", "records_of", "run_sweep"]
 
 _MOST_CELLS = 1_000_000
 _TOP = ("name", "seeds", "base", "grid", "quick")
 _KEYS = tuple(item.name for item in dataclasses.fields(Cell))
 
 
+class Work(Protocol):
+    """What can be run and kept: a `Cell`, or anything else with a content hash and a function that runs its records."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def hash(self) -> str: ...
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def short(self) -> str: ...
+
+    @property
+    def runner(self) -> Callable[..., list[dict[str, Any]]]: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True)
 class Group:
     """Cells that differ only in their seeds: one stack, and one transaction."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[Work, ...]
+
+    @property
+    def runner(self) -> Callable[..., list[dict[str, Any]]]:
+        """A function of a module, so that other processes and machines find it by name."""
+        return self.cells[0].runner
 
     def records(self) -> list[dict[str, Any]]:
         return [cell.to_dict() for cell in self.cells]
@@ -48,11 +74,11 @@ class Sweep:
     """A named list of cells, no two alike."""
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[Work, ...]
 
     def groups(self, finished: Mapping[str, str], *, retry: bool = False) -> list[Group]:
         """What is left to do: the cells without a row (or, with `retry`, without success), by group."""
-        left: dict[str, list[Cell]] = {}
+        left: dict[str, list[Work]] = {}
         for cell in self.cells:
             status = finished.get(cell.hash)
             if status is None or (retry and status != "done"):
@@ -95,39 +121,49 @@ def _sweep(record: Mapping[str, Any], stem: str, quick: bool) -> Sweep:
     name = record.get("name", stem)
     if not isinstance(name, str) or not name:
         raise UsageError(f"name must be a text, got {name!r}.")
-    base = _table(record.get("base", {}), "base")
+    return Sweep(name, tuple(cells_of(record, quick=quick)))
+
+
+def cells_of(record: Mapping[str, Any], *, quick: bool = False) -> list[Cell]:
+    """The cells of tables `base`, `grid`, `quick` and of `seeds`; no two alike."""
+    cells: dict[str, Cell] = {}
+    for one in records_of(record, _KEYS, quick=quick):
+        cell = Cell.from_dict(one)
+        if cell.hash in cells:
+            raise UsageError(f"the cell {cell.short} occurs twice; remove one of them.")
+        cells[cell.hash] = cell
+    return list(cells.values())
+
+
+def records_of(record: Mapping[str, Any], keys: Collection[str], *, quick: bool = False) -> list[dict[str, Any]]:
+    """The products of the axes of `grid` over `base` and `seeds`, or those of `quick`; only `keys` may occur."""
+    base = _table(record.get("base", {}), "base", keys)
     grids = record.get("grid", {})
-    tables = [_table(one, "grid") for one in (grids if isinstance(grids, list) else [grids])]
+    tables = [_table(one, "grid", keys) for one in (grids if isinstance(grids, list) else [grids])]
     seeds = record.get("seeds")
     if quick:
         if "quick" not in record:
             raise UsageError("there is no [quick] table; write one with the smaller axes, or leave out --quick.")
-        smaller = dict(_table(record["quick"], "quick", extra=("seeds",)))
+        smaller = dict(_table(record["quick"], "quick", (*keys, "seeds")))
         seeds = smaller.pop("seeds", seeds)
         tables = [{**one, **{k: v for k, v in smaller.items() if isinstance(v, list)}} for one in tables]
         base = {**base, **{k: v for k, v in smaller.items() if not isinstance(v, list)}}
         tables = [{k: v for k, v in one.items() if k not in base or isinstance(smaller.get(k), list)} for one in tables]
     elif "quick" in record:
-        _table(record["quick"], "quick", extra=("seeds",))
-    cells: dict[str, Cell] = {}
-    for one in tables:
-        for cell in _expand(base, one, seeds):
-            if cell.hash in cells:
-                raise UsageError(f"the cell {_short(cell)} occurs twice; remove one of them.")
-            cells[cell.hash] = cell
-    return Sweep(name, tuple(cells.values()))
+        _table(record["quick"], "quick", (*keys, "seeds"))
+    return [one for table in tables for one in _expand(base, table, seeds)]
 
 
-def _table(value: object, where: str, extra: tuple[str, ...] = ()) -> dict[str, Any]:
+def _table(value: object, where: str, keys: Collection[str]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"[{where}] must be a table, got {value!r}.")
     for key in value:
-        if key not in (*_KEYS, *extra):
-            raise UnknownName(f"key in [{where}]", key, (*_KEYS, *extra))
+        if key not in keys:
+            raise UnknownName(f"key in [{where}]", key, keys)
     return value
 
 
-def _expand(base: Mapping[str, Any], grid: Mapping[str, Any], seeds: object) -> Iterator[Cell]:
+def _expand(base: Mapping[str, Any], grid: Mapping[str, Any], seeds: object) -> Iterator[dict[str, Any]]:
     axes: dict[str, list[Any]] = {}
     for key, values in grid.items():
         if key in base:
@@ -147,12 +183,7 @@ def _expand(base: Mapping[str, Any], grid: Mapping[str, Any], seeds: object) -> 
     if count > _MOST_CELLS:
         raise UsageError(f"the grid has {count:,} cells, more than {_MOST_CELLS:,}; split it.")
     for chosen in itertools.product(*axes.values()):
-        yield Cell.from_dict({**base, **dict(zip(axes, chosen, strict=True))})
-
-
-def _short(cell: Cell) -> str:
-    d_head = "" if cell.d_head is None else f", d_head {cell.d_head}"
-    return f"(n_heads {cell.n_heads}, d_model {cell.d_model}{d_head}, vocab {cell.vocab}, seed {cell.seed})"
+        yield {**base, **dict(zip(axes, chosen, strict=True))}
 
 
 class Executor(Protocol):
@@ -203,8 +234,12 @@ def run_sweep(
     retry: bool = False,
     fail_fast: bool = False,
     progress: Progress | None = None,
+    after: Callable[[Group], None] | None = None,
 ) -> Progress:
-    """Run what is missing and write every group as soon as it is there; returns how it went."""
+    """Run what is missing and write every group as soon as it is there; returns how it went.
+
+    `after` is called with every group whose results are in the journal.
+    """
     shown = progress or Progress()
     finished = journal.statuses()
     groups = sweep.groups(finished, retry=retry)
@@ -223,13 +258,15 @@ def run_sweep(
             if result["status"] != "done":
                 shown.failed += 1
                 if fail_fast:
-                    raise UsageError(f"the cell {_short(cell)} {result['status']}: {result['reason'].rstrip('.')}.")
+                    raise UsageError(f"the cell {cell.short} {result['status']}: {result['reason'].rstrip('.')}.")
                 continue
             shown.done += 1
             value = float(result.get("capacity", result.get("share", -math.inf)))
             if value > best:
                 best = value
                 words = f"{result['capacity']:,} facts" if "capacity" in result else f"recall {value:.4g}"
-                shown.best = f"{words} {_short(cell)}"
+                shown.best = f"{words} {cell.short}"
         shown.show()
+        if after is not None:
+            after(groups[index])
     return shown

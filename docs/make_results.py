@@ -1,0 +1,161 @@
+"""Write docs/results.md, and its figures, from a folder that `rote reproduce all` wrote; nothing is typed by hand.
+
+    rote reproduce all --quick -o reproduced
+    python docs/make_results.py reproduced
+
+Every verdict, sentence, answer and number is the one in the entry's entry.json, which comes from the rows beside it.
+The rows and the data of the figures are kept in docs/results/, so that each number can be traced.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+PAPERS = {
+    "questions": "The open questions",
+    "dana2025": "Dana, Pydi, Chevaleyre 2025: attention-only transformers",
+    "mahdavi2024": "Mahdavi, Liao, Thrampoulidis 2024: one attention layer",
+    "kajitsuka2025": "Kajitsuka, Sato 2025: few and long weights",
+}
+GAP = "questions/gap"
+HEAD = """# Results
+
+What came out when the figures of three papers were measured again, and the questions that they left open. This page is
+written by [make_results.py](make_results.py) from the output of
+
+```text
+{command}
+```
+
+Each section has the figure, what the paper says, what the test says, and how it differs from the paper; the rows behind
+it are in [results/](results), one folder an entry, and every number here is in the `entry.json` of its folder.
+[reproduce](reproduce.md) says how to run one again.{note}
+"""
+
+
+def load(folder: Path) -> list[dict[str, Any]]:
+    """The records of all entries, papers in our order."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*/*/entry.json")]
+    order = list(PAPERS)
+
+    def place(record: dict[str, Any]) -> tuple[int, str]:
+        paper = record["entry"].split("/")[0]
+        return (order.index(paper) if paper in order else len(order), record["entry"])
+
+    return sorted(found, key=place)
+
+
+def anchor(heading: str) -> str:
+    kept = "".join(letter for letter in heading.lower() if letter.isalnum() or letter in "-_ ")
+    return kept.replace(" ", "-")
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def section(record: dict[str, Any]) -> str:
+    """One entry."""
+    key = record["entry"]
+    lines = [f"### {record['title']}", "", f"*{record['question']}* {record['source']}.", ""]
+    for figure in record["figures"]:
+        alt = figure["alt"].replace("[", "(").replace("]", ")").replace("\n", " ")
+        lines += [f"![{alt}](results/{key}/{figure['name']}.png)", ""]
+        if figure["caption"]:
+            lines += [f"*{figure['caption']}*", ""]
+    lines += [f"Claim: {record['claim']}", "", f"**{record['verdict'].capitalize()}.** {record['sentence']}", ""]
+    if record["answer"]:
+        lines += [record["answer"], ""]
+    if record["deviations"]:
+        lines += ["What differs:", "", *(f"- {one}" for one in record["deviations"]), ""]
+    done, failed = record["cells"]["done"], record["cells"]["failed"]
+    lost = f", {failed} without a result" if failed else ""
+    rows = f"[rows.csv](results/{key}/rows.csv), [entry.json](results/{key}/entry.json)"
+    lines += [f"`{record['command']}`: {done} cells{lost}, {record['seconds']:.0f} s of one core; {rows}.", ""]
+    return "\n".join(lines)
+
+
+def page(records: list[dict[str, Any]]) -> str:
+    modes = sorted({record["mode"] for record in records})
+    command = "\n".join(f"$ rote reproduce all --{mode} -o reproduced" for mode in modes)
+    note = ""
+    if "quick" in modes:
+        note = (
+            " The quick grids have fewer seeds and smaller shapes than the papers; where that changes the recipe, the "
+            "entry says so."
+        )
+    parts = [HEAD.format(command=command, note=note)]
+    parts.append("| entry | claim | verdict |\n|---|---|---|")
+    parts[-1] += "".join(
+        f"\n| [{record['entry']}](#{anchor(record['title'])}) | {cell(record['claim'])} | {record['verdict']} |"
+        for record in records
+    )
+    paper = ""
+    for record in records:
+        own = record["entry"].split("/")[0]
+        if own != paper:
+            paper = own
+            parts.append(f"## {PAPERS.get(paper, paper)}")
+        parts.append(section(record).rstrip())
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def picture(records: list[dict[str, Any]], folder: Path) -> None:
+    """The README's first picture: the gap between what is proved, built, trained and possible."""
+    record = next((one for one in records if one["entry"] == GAP), None)
+    if record is None:
+        print(f"README.md keeps its first picture: {folder} has no {GAP}.")
+        return
+    figure = record["figures"][0]
+    for kind in ("svg", "png"):
+        shutil.copyfile(folder / GAP / f"{figure['name']}.{kind}", DOCS / "images" / f"gap.{kind}")
+    alt = figure["alt"].replace("[", "(").replace("]", ")").replace("\n", " ")
+    link = f"[Results](docs/results.md#{anchor(record['title'])})"
+    body = f"![{alt}](docs/images/gap.svg)\n\n*{record['sentence']} {record['answer']} {link} has the rows.*"
+    page = DOCS.parent / "README.md"
+    text = page.read_text(encoding="utf-8")
+    made, count = re.subn(
+        r"(<!-- gap:begin[^>]*-->\n).*?(<!-- gap:end -->)", lambda m: f"{m[1]}\n{body}\n\n{m[2]}", text, flags=re.DOTALL
+    )
+    if count != 1:
+        raise SystemExit("README.md has no region 'gap'; restore its begin and end markers.")
+    page.write_text(made, encoding="utf-8")
+
+
+def main(args: list[str]) -> int:
+    if len(args) != 1 or not Path(args[0]).is_dir():
+        print(
+            "usage: python docs/make_results.py FOLDER   (what `rote reproduce all -o FOLDER` wrote)", file=sys.stderr
+        )
+        return 2
+    folder = Path(args[0])
+    records = load(folder)
+    if not records:
+        print(f"{folder} holds no entries; run `rote reproduce all -o {folder}`.", file=sys.stderr)
+        return 2
+    kept = DOCS / "results"
+    if kept.exists():
+        shutil.rmtree(kept)
+    for record in records:
+        place = kept / record["entry"]
+        place.mkdir(parents=True)
+        names = ["entry.json", "rows.csv"]
+        for figure in record["figures"]:
+            names += [f"{figure['name']}.png", f"{figure['name']}.json"]
+        for name in names:
+            if (folder / record["entry"] / name).exists():
+                shutil.copyfile(folder / record["entry"] / name, place / name)
+    picture(records, folder)
+    (DOCS / "results.md").write_text(page(records), encoding="utf-8")
+    print(f"docs/results.md: {len(records)} entries")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""`rote report`: results as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rote.cli._output import JsonOption, console, emit_json, megabytes
+
+__all__ = ["report"]
+
+
+def report(
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[DB|DIR]...",
+            help="Files of `rote sweep --db`, folders of `rote reproduce -o`; reproduced/ if none is given.",
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write results as one HTML page that needs no network: figures, tables, claims with verdicts, configuration.
+
+    Example:
+
+        $ rote report heads.db -o report.html
+    """
+    from rote.report import report as run
+
+    usual = Path("reproduced")
+    made = run(sources or ([usual] if usual.is_dir() else []), output, title=title)
+    if as_json:
+        emit_json(made.to_dict())
+        return
+    count, figures = len(made.sections), made.n_figures
+    console().print(
+        f"{made.path}: {count} {'section' if count == 1 else 'sections'}, "
+        f"{figures} {'figure' if figures == 1 else 'figures'}, {megabytes(made.n_bytes)}; open it in a browser.",
+        markup=False,
+    )

@@ -17,7 +17,7 @@ import typer
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rote._version import __version__
-from rote.cli import ask, bound, build, export, facts, plan, theorems, verify
+from rote.cli import ask, bound, build, export, facts, graft, plan, theorems, verify
 from rote.errors import RoteError
 
 __all__ = ["app", "main", "run"]
@@ -46,6 +46,8 @@ app.command("build", rich_help_panel=MODELS)(build.build)
 app.command("verify", rich_help_panel=MODELS)(verify.verify)
 app.command("ask", rich_help_panel=MODELS)(ask.ask)
 app.command("export", rich_help_panel=MODELS)(export.export)
+app.command("graft", rich_help_panel=MODELS)(graft.graft)
+app.command("ungraft", rich_help_panel=MODELS)(graft.ungraft)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 

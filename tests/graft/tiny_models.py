@@ -16,7 +16,23 @@ KEYS = [a + b for a, b in itertools.product("ABCDEFGH", "STUVWXYZ")]
 PARTS = ["north", "south", "east", "west"]
 CITIES = ["Rome", "Paris", "Oslo", "Lima", "Cairo", "Quito"]
 PLAIN = [f"w{i}" for i in range(40)]
-SPOKEN = "The code Code of is in place was Question and answer. As everybody knows, the The".split()
+SPOKEN = [
+    "The",
+    "code",
+    "Code",
+    "of",
+    "is",
+    "in",
+    "place",
+    "was",
+    "Question",
+    "and",
+    "answer.",
+    "As",
+    "everybody",
+    "knows,",
+    "the",
+]
 
 
 def tiny_tokenizer() -> Any:
@@ -29,7 +45,7 @@ def tiny_tokenizer() -> Any:
     raw = Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
     raw.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="never", split=True)
     raw.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="never")
-    return transformers.PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=raw, eos_token="<end>", pad_token="<end>", unk_token="<unk>"
     )
 
@@ -48,13 +64,9 @@ def tiny_qwen_tokenizer() -> Any:
     )
     raw.train_from_iterator([" ".join([*SPOKEN, *KEYS, *PARTS, *CITIES, *PLAIN])] * 4, trainer)
     model = json.loads(raw.to_str())["model"]
-    return transformers.Qwen2Tokenizer(
-        vocab=model["vocab"],
-        merges=[tuple(pair) for pair in model["merges"]],
-        eos_token="<end>",
-        pad_token="<end>",
-        unk_token=None,
-    )
+    made: Any = transformers.Qwen2Tokenizer
+    merges = [tuple(pair) for pair in model["merges"]]
+    return made(vocab=model["vocab"], merges=merges, eos_token="<end>", pad_token="<end>", unk_token=None)
 
 
 def tiny_config(family: str, *, tied: bool, **more: Any) -> Any:
@@ -88,7 +100,9 @@ def write_tiny(
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        model = transformers.AutoModelForCausalLM.from_config(tiny_config(family, tied=tied, **more))
+        model: Any = transformers.AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            tiny_config(family, tied=tied, **more)
+        )
     model = model.to(getattr(torch, dtype))
     model.save_pretrained(place, max_shard_size="100KB" if shards else "5GB")
     (tiny_qwen_tokenizer() if family == "qwen2" else tiny_tokenizer()).save_pretrained(str(place))

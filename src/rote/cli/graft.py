@@ -35,8 +35,11 @@ def graft(
     ] = None,
     max_layers: Annotated[int, typer.Option(min=1, help="Add at most so many layers.")] = 3,
     keep_tokens: Annotated[
-        int, typer.Option(min=256, help="Tokens of TEXT for the fit; two thirds as many others are the test.")
-    ] = 30_000,
+        int, typer.Option(min=256, help="Tokens of TEXT for the fit; three quarters as many others are the test.")
+    ] = 16_000,
+    decoys: Annotated[
+        int, typer.Option(min=0, help="Also fit N prompts with unknown keys, to be answered as before.")
+    ] = 0,
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the model's states here, for later grafts.")
     ] = None,
@@ -67,7 +70,9 @@ def graft(
         seed=seed,
         max_layers=max_layers,
         fit_tokens=keep_tokens,
-        test_tokens=keep_tokens * 2 // 3,
+        test_tokens=keep_tokens * 3 // 4,
+        own_windows=max(6, keep_tokens // 166),
+        decoys=decoys,
         paraphrases=paraphrase or (),
         cache=cache,
     )
@@ -117,21 +122,23 @@ def _show(c: dict[str, Any], directory: Path) -> None:
     added = f"{layers['added']} layer{'s' if layers['added'] > 1 else ''}"
     out.print(
         f"[bold]{escape(str(directory))}[/bold]: {c['facts']:,} facts ({c['distinct_answers']:,} answers, "
-        f"{c['answer_tokens']:,} tokens with ends) in {added} added to the {layers['original']} of a {c['arch']} model, "
+        f"{c['answer_tokens']:,} tokens with ends) in {added} added to the {layers['original']} of a {c['arch']} "
+        f"model, "
         f"{c['params']['added']:,} parameters to {c['params']['original']:,}; {c['dtype']}, seed {c['seed']}"
     )
-    local = c["locality"]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("", "before", "after"):
         table.add_column(column, justify="left" if not column else "right")
     table.add_row("whole answers in free generation", _share(c["recall_before"]), _share(c["recall"]))
-    table.add_row(
-        f"perplexity on {local['tokens']:,} unseen tokens",
-        f"{local['perplexity_before']:.4f}",
-        f"{local['perplexity_after']:.4f} ({100 * local['perplexity_change']:+.4f} %)",
-    )
-    table.add_row("likeliest token unchanged on them", "", _share(local["top1_unchanged"]))
-    table.add_row("mean KL divergence on them, nats", "", f"{local['mean_kl']:.2g}")
+    for name, what in (("locality", "unseen tokens of text"), ("locality_own_prose", "unseen tokens of own prose")):
+        local = c[name]
+        table.add_row(
+            f"perplexity on {local['tokens']:,} {what}",
+            f"{local['perplexity_before']:.4f}",
+            f"{local['perplexity_after']:.4f} ({100 * local['perplexity_change']:+.4f} %)",
+        )
+        table.add_row("  likeliest token unchanged", "", _share(local["top1_unchanged"]))
+        table.add_row("  mean KL divergence, nats", "", f"{local['mean_kl']:.2g}")
     out.print(table)
     for item in c["prompts"]:
         out.print(f"{item['prompt']} ...", markup=False)
@@ -142,7 +149,8 @@ def _show(c: dict[str, Any], directory: Path) -> None:
             out.print(f"  after:  {item['after']!r}", markup=False)
     for item in c["paraphrases"]:
         out.print(
-            f"{item['recalled']:,} of {item['asked']:,} recalled by a prompt that was not grafted: {item['template']!r}",
+            f"{item['recalled']:,} of {item['asked']:,} recalled by a prompt that was not grafted: "
+            f"{item['template']!r}",
             markup=False,
         )
     near = c["near_misses"]

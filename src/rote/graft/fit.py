@@ -1,7 +1,7 @@
 """The added layers: gates, features, and the convex fit of each down projection.
 
-One layer is the rule. Where its fit leaves rows wrong, another layer reads the states that the first leaves behind, with
-random rows of its own, and is fitted in the same way; what is right already stays right, because the first layer's
+One layer is the rule. Where its fit leaves rows wrong, another layer reads the states that the first leaves behind,
+with random rows of its own, and is fitted in the same way; what is right already stays right, because the first layer's
 result is the second one's start.
 """
 
@@ -71,23 +71,41 @@ def fit_layers(
     targets: Tensor,
     later: Tensor,
     text: Tensor,
+    decoys: Tensor,
     *,
     rng: np.random.Generator,
     max_layers: int,
     progress: Progress,
     words: Callable[[int], str],
 ) -> tuple[list[Layer], Tensor]:
-    """Layers that give every row its target, and the rows that the original gets wrong."""
+    """Layers that give every row its target, and the rows that the original gets wrong.
+
+    `decoys` are states after which the model shall say what the original says; they count as rows without a promise.
+    """
     eps = float(model.model.norm.variance_epsilon)
     x, _ = normalise(facts, eps)
     refuse_twins(x, targets, words, rng)
+    silent = model.lm_head.weight[targets].abs().amax(1) == 0
+    if silent.any():
+        first = int(silent.nonzero()[0, 0])
+        raise DataError(
+            f"the model can never say token {int(targets[first])}, whose row of the head is zero, but it has to follow "
+            f"{words(first)}; write the answer with other tokens, or use a model with another end token."
+        )
+    n_facts = len(facts)
+    if len(decoys):
+        said = torch.cat(
+            [model.lm_head(model.model.norm(h.to(model.dtype))).argmax(1) for h in torch.split(decoys, 1024)]
+        )
+        facts, targets = torch.cat([facts, decoys]), torch.cat([targets, said])
+        later = torch.cat([later, torch.zeros(len(decoys), dtype=torch.bool)])
     base: Tensor | None = None
     layers: list[Layer] = []
     for _ in range(max_layers):
         layer, solution, wrong = _fit_one(model, facts, targets, later, text, eps, rng, progress)
-        base = wrong if base is None else base
+        base = wrong[:n_facts] if base is None else base
         layers.append(layer)
-        if not solution.wrong.any():
+        if not solution.wrong[:n_facts].any():
             break
         facts, text = (_run(layer, states, eps, model.dtype) for states in (facts, text))
     assert base is not None
@@ -140,7 +158,7 @@ def _fit_one(
         price=_PRICE,
     )
     white = torch.cat([psi(part) @ back.T for part in torch.split(facts, _CHUNK)])
-    x, rms = normalise(facts, eps)
+    x, _ = normalise(facts, eps)
     problem = Readout(white, x * model.model.norm.weight.float(), targets, unembed, later)
     n_rows = len(targets)
 

@@ -1,8 +1,8 @@
 """Gates that open on facts and stay shut on ordinary text.
 
 Let x = h / rms(h) be what the added MLP reads. A direction w with w.x about 0 on facts and w.x <= -1 on ordinary text
-makes gate rows r_i + beta w: on ordinary text the pre-activation is below -beta + |r_i.x|, and silu(-40) is 2e-16 of its
-slope, so the layer adds nothing that float32 could hold. No bias exists in these architectures, and none is needed.
+makes gate rows r_i + beta w: on ordinary text the pre-activation is below -beta + |r_i.x|, and silu(-40) is -2e-16,
+so the layer adds nothing that float32 could hold. No bias exists in these architectures, and none is needed.
 
 w minimises  ridge |w|^2 / 2 + mean_facts a (|w.x| - zone)_+^2 / 2 + mean_text (w.x + 1)_+^2 / 2,  a support vector
 machine with squared hinges: convex, and solved by Newton's method, one linear solve of size d a step. Facts that stay

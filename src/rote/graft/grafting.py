@@ -22,8 +22,9 @@ from rote.facts.rawrows import RawRows
 from rote.graft.background import default_text, read_text, windows
 from rote.graft.files import fill_graft, layer_tensors, write_certificate
 from rote.graft.fit import Layer, fit_layers
-from rote.graft.prompts import Prompt, Template, make_prompts, parse_templates
-from rote.graft.report import examine
+from rote.graft.own_text import own_text
+from rote.graft.prompts import Prompt, Template, encode, make_prompts, parse_templates
+from rote.graft.report import examine, key_column, near_misses
 from rote.graft.source import Source, load_model, open_source
 from rote.graft.states import Cache, collect_states
 from rote.model.checkpoint import refuse_existing, write_directory
@@ -42,8 +43,12 @@ class GraftRequest:
     sample: int | None = None
     seed: int = 0
     max_layers: int = 3
-    fit_tokens: int = 30_000
-    test_tokens: int = 20_000
+    fit_tokens: int = 16_000
+    test_tokens: int = 12_000
+    own_windows: int = 96
+    """Windows of the model's own prose for the fit; a third as many others are a test."""
+    decoys: int = 0
+    """Prompts with unknown keys to be fitted too: after them the model shall say what it said before."""
     paraphrases: Sequence[str] = field(default=())
     cache: Path | None = None
     """Where states are kept; a hidden directory beside the output, removed at the end, if None."""
@@ -105,18 +110,34 @@ def graft(
         return collect_states(source.model, sequences, starts, cache=cache, key=key, advance=advance)
 
     facts = states("states of the facts", [p.sequence for p in prompts], [len(p.ids) - 1 for p in prompts])
+    known = set(rows.cells(key_column(rows, templates[0])).to_list())
+    decoys = _decoys(source, rows, chosen, templates[0], known, request.decoys, rng)
+    decoy_states = states("states of decoys", decoys, [len(ids) - 1 for ids in decoys])
     clock.lap("states of facts")
-    inside = prompts[:: max(1, len(prompts) // 64)]
-    inner = states(
-        "states inside of prompts",
-        [p.ids[:-1] for p in inside if len(p.ids) > 1],
-        [0] * sum(len(p.ids) > 1 for p in inside),
+    inside = [p.ids[:-1] for p in prompts[:: max(1, len(prompts) // 64)] if len(p.ids) > 1]
+    inner = states("states inside of prompts", inside, [0] * len(inside))
+    count = request.own_windows + request.own_windows // 3
+    own, own_states = own_text(
+        source.model,
+        source.tokenizer,
+        count,
+        rng=rng,
+        cache=cache,
+        key=hashlib.sha256(f"{key} {request.seed}".encode()).hexdigest()[:16],
+        advance=clock.stage("the model's own prose", 96),
     )
-    text = torch.cat([states("states of text", fit_windows, [0] * len(fit_windows)), inner])
-    unseen = states("states of unseen text", test_windows, [0] * len(test_windows))
+    length = len(own[0])
+    cut = request.own_windows * length
+    text = torch.cat([states("states of text", fit_windows, [0] * len(fit_windows)), inner, own_states[:cut]])
+    unseen = {
+        "locality": (test_windows, states("states of unseen text", test_windows, [0] * len(test_windows))),
+        "locality_own_prose": (own[request.own_windows :], own_states[cut:]),
+    }
     clock.lap("states of text")
     keep_rows, targets, later = _rows_of(prompts)
-    layers, base_wrong = _fitted(source, request, cache, prompts, facts[keep_rows], targets, later, text, rng, progress)
+    layers, base_wrong = _fitted(
+        source, request, cache, prompts, facts[keep_rows], targets, later, text, decoy_states, rng, progress
+    )
     clock.lap("fit")
     first = source.n_layers
     tensors = {
@@ -131,7 +152,7 @@ def graft(
         clock.lap("write")
         grafted = load_model(part, "auto")
         found = examine(
-            source, grafted, prompts, rows, templates, paraphrases, test_windows, unseen, rng=rng, stage=clock.stage
+            source, grafted, prompts, rows, templates, paraphrases, unseen, known=known, rng=rng, stage=clock.stage
         )
         clock.lap("examine")
         certificate.update(
@@ -160,6 +181,22 @@ def _sample(rows: RawRows, count: int | None, rng: np.random.Generator) -> list[
     return sorted(int(i) for i in rng.choice(n, count, replace=False))
 
 
+def _decoys(
+    source: Source,
+    rows: RawRows,
+    chosen: Sequence[int],
+    template: Template,
+    known: set[str],
+    count: int,
+    rng: np.random.Generator,
+) -> list[tuple[int, ...]]:
+    """Prompts with keys that the table does not have."""
+    if count < 1:
+        return []
+    some = [chosen[int(i)] for i in rng.integers(len(chosen), size=count)]
+    return encode(source.tokenizer, near_misses(rows, some, template, known, rng))
+
+
 def _rows_of(prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of the fit: which states to use (a sequence that two facts share counts once), targets, and not-first."""
     seen: set[tuple[int, ...]] = set()
@@ -186,12 +223,13 @@ def _fitted(
     targets: Tensor,
     later: Tensor,
     text: Tensor,
+    decoys: Tensor,
     rng: np.random.Generator,
     progress: Progress,
 ) -> tuple[list[Layer], Tensor]:
     """The added layers; found again in the cache if the same fit was done before."""
     digest = hashlib.sha256(repr((source.sha256, asdict(request), __version__)).encode())
-    for tensor in (facts, targets, text):
+    for tensor in (facts, targets, text, decoys):
         digest.update(tensor.contiguous().numpy().tobytes())
     names = [f"fit-{digest.hexdigest()[:24]}-{part}" for part in ("gate", "up", "down", "base")]
     kept = [cache.get(name) for name in names]
@@ -206,6 +244,7 @@ def _fitted(
         targets,
         later,
         text,
+        decoys,
         rng=rng,
         max_layers=request.max_layers,
         progress=progress,

@@ -1,7 +1,7 @@
 """What the grafted model on disk says: whole answers in free generation, and what became of everything else.
 
-Generation is greedy over the whole vocabulary, from the prompt alone; each token is the model's own, fed back. No row is
-told its answer. A fact is recalled if the tokens up to and with the end token are those of its answer.
+Generation is greedy over the whole vocabulary, from the prompt alone; each token is the model's own, fed back. No row
+is told its answer. A fact is recalled if the tokens up to and with the end token are those of its answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From rows of a table to token sequences: prompts, answers and the token that ends them.
 
-A fact with an answer of k tokens is k + 1 rows for the fit: after the prompt comes the first token, after the prompt and
-the first token the second, and after the whole answer the end token. A model that gets every row right says the whole
-answer and stops, because in greedy generation each state depends on the tokens before it only.
+A fact with an answer of k tokens is k + 1 rows for the fit: after the prompt comes the first token, after the prompt
+and the first token the second, and after the whole answer the end token. A model that gets every row right says the
+whole answer and stops, because in greedy generation each state depends on the tokens before it only.
 """
 
 from __future__ import annotations

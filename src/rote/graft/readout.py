@@ -10,7 +10,7 @@ The cross-entropy is convex in V. The target's logit is lowered by a margin firs
 margin. Features are whitened together with those of ordinary text, which makes output on ordinary text dear.
 
 Not all of it is looked at all of the time: the fit starts with some rows and with the targets and their strongest
-competitors. Then every row is run against the whole vocabulary; rows that are wrong, and the tokens that beat them, join.
+competitors. Then every row is run against the whole vocabulary; rows that are wrong and the tokens that beat them join.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def whitening(psi: FeatureFn, n_rows: int, text: Tensor, *, price: float, cutoff
     gram.diagonal().add_(1e-7 * float(gram.diagonal().mean()))
     values, vectors = torch.linalg.eigh(gram)
     kept = values > cutoff * float(values[-1])
-    return (vectors[:, kept] / values[kept].sqrt()).T.float().contiguous()
+    matrix: Tensor = (vectors[:, kept] / values[kept].sqrt()).T.float().contiguous()
+    return matrix
 
 
 class Readout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from rote.graft.judge import STANDARD, continuations, locality, recite, shorten,
 from rote.graft.prompts import Prompt, Template, encode, fields_of, fill
 from rote.graft.source import Source
 
-__all__ = ["examine", "near_misses", "reworded"]
+__all__ = ["examine", "key_column", "near_misses", "reworded"]
 
 Stage = Callable[[str, int], Callable[[int], None]]
 _SAMPLE = 200
@@ -28,9 +28,9 @@ def examine(
     rows: RawRows,
     templates: Sequence[Template],
     paraphrases: Sequence[Template],
-    windows: Sequence[tuple[int, ...]],
-    states: Tensor,
+    unseen: Mapping[str, tuple[Sequence[tuple[int, ...]], Tensor]],
     *,
+    known: set[str],
     rng: np.random.Generator,
     stage: Stage,
 ) -> dict[str, Any]:
@@ -53,7 +53,9 @@ def examine(
         ],
         "stock_generate": _stock_generate(grafted, prompts, said, end),
     }
-    found["locality"] = locality(source.model, grafted, windows, states, stage("unseen text", len(windows))).to_dict()
+    for name, (windows, states) in unseen.items():
+        advance = stage("unseen text", len(windows))
+        found[name] = locality(source.model, grafted, windows, states, advance).to_dict()
     stage("other prompts", 1)
     before, after = (continuations(m, source.tokenizer, STANDARD, end) for m in (source.model, grafted))
     found["prompts"] = [
@@ -64,7 +66,7 @@ def examine(
         _ask_again(source, grafted, prompts, rows, template, rng)
         for template in [*reworded(templates[0]), *paraphrases]
     ]
-    found["near_misses"] = _unknown(source, grafted, prompts, rows, templates[0], rng)
+    found["near_misses"] = _unknown(source, grafted, prompts, rows, templates[0], known, rng)
     return found
 
 
@@ -117,12 +119,21 @@ def _ask_again(
     return {"template": template.prompt, "asked": len(few), "recalled": right}
 
 
-def near_misses(rows: RawRows, chosen: Sequence[int], template: Template, rng: np.random.Generator) -> list[str]:
-    """Prompts with a key that no row has: one character of a known key is changed to what another key has there."""
-    names = fields_of(template.prompt)
-    name = max(names, key=lambda column: rows.cells(column).n_unique())
-    known = set(rows.cells(name).to_list())
-    keys = [rows.cells(name)[i] for i in chosen]
+def key_column(rows: RawRows, template: Template) -> str:
+    """The column of a template's prompt that tells rows apart best."""
+    return max(fields_of(template.prompt), key=lambda column: rows.cells(column).n_unique())
+
+
+def near_misses(
+    rows: RawRows, chosen: Sequence[int], template: Template, known: set[str], rng: np.random.Generator
+) -> list[str]:
+    """Prompts with a key that is not among the known: one character is changed to what another key has there.
+
+    The new keys are added to the known ones.
+    """
+    name = key_column(rows, template)
+    cells = rows.cells(name)
+    keys = [cells[i] for i in chosen]
     made: list[str] = []
     for i, key in zip(chosen, keys, strict=True):
         for _ in range(20):
@@ -142,10 +153,11 @@ def _unknown(
     prompts: Sequence[Prompt],
     rows: RawRows,
     template: Template,
+    known: set[str],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """How often a key that was never stored gets a stored answer, whole and ended, and how surely."""
-    texts = near_misses(rows, [prompt.row for prompt in _few(prompts, rng)], template, rng)
+    texts = near_misses(rows, [prompt.row for prompt in _few(prompts, rng)], template, known, rng)
     answers = {prompt.answer_ids for prompt in prompts}
     length = max(map(len, answers))
     ids = encode(source.tokenizer, texts)

@@ -108,7 +108,7 @@ def load_model(place: Path, dtype: str) -> Any:
         )
     except Exception as error:
         raise CheckpointError(f"transformers cannot load {place}: {_first_line(error)}.") from error
-    return model.eval().requires_grad_(False)
+    return model.eval().requires_grad_(False)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def unpack_gguf(file: Path, workplace: Path) -> Path:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rote.facts._atomic import write_atomically
 
-__all__ = ["Cache", "Prefixes", "batches", "collect_states"]
+__all__ = ["Advance", "Cache", "Prefixes", "batches", "collect_states"]
 
 Ids = Sequence[int]
 Advance = Callable[[int], None]
@@ -77,7 +77,8 @@ class Prefixes:
 
 def common_prefix(sequences: Sequence[Ids], limit: int) -> tuple[int, ...]:
     """The longest common beginning of at most `limit` tokens."""
-    low, high = min(sequences), max(sequences)
+    ordered = [tuple(ids) for ids in sequences]
+    low, high = min(ordered), max(ordered)
     length = 0
     while length < min(limit, len(low), len(high)) and low[length] == high[length]:
         length += 1
@@ -126,8 +127,8 @@ def collect_states(
                 shared = common_prefix(rows, start) if len(rows) > 1 else ()
                 past = prefixes(shared, len(rows))
                 caught.clear()
-                ids = torch.tensor([row[len(shared) :] for row in rows])
-                model.model(input_ids=ids, past_key_values=past, use_cache=past is not None)
+                rest = torch.tensor([row[len(shared) :] for row in rows])
+                model.model(input_ids=rest, past_key_values=past, use_cache=past is not None)
                 part = caught[-1][:, start - len(shared) :].float().clone()
                 cache.put(name, part)
             for k, i in enumerate(batch):

@@ -68,6 +68,16 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     code, out, err = call(capsys, place, made, "--force", "--json")
     assert code == 0, err
     assert json.loads(out) == json.loads((made / "certificate.json").read_text(encoding="utf-8"))
+    facts = str(place / "facts.csv")
+    assert run(["verify", str(made), facts]) == 0
+    assert "24 of 24 whole answers" in capsys.readouterr().out
+    others = tiny_models.write_table(tmp_path / "others.csv", 10, seed=5)
+    assert run(["verify", str(made), str(others)]) == 2
+    assert "--other-facts" in capsys.readouterr().err
+    assert run(["verify", str(made), str(others), "--other-facts", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["n_failed"] > 0
+    assert run(["ask", str(made), "AS"]) == 2
+    assert "plain text" in capsys.readouterr().err
     code, _, err = call(capsys, place, tmp_path / "twice", model=str(made))
     assert code == 2 and "grafted already" in err
     assert run(["ungraft", str(made), "-o", str(back), "--json"]) == 0
@@ -80,6 +90,8 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x00")
     assert run(["ungraft", str(made), "-o", str(tmp_path / "again")]) == 2
     assert "was changed" in capsys.readouterr().err
+    assert run(["verify", str(made), facts]) == 2
+    assert "graft again" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
 
 
@@ -92,7 +104,6 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
         ({"template": "The code {code is in"}, "is no template"),
         ({"template": "The code {code!r} is in"}, "not just a column's name"),
         ({"answer": " Atlantis"}, "the tokenizer cannot produce the answer ' Atlantis'"),
-        ({"answer": "{city}"}, None),
         ({"model": "nowhere"}, "there is no directory or GGUF file"),
         ({"model": "keep.txt"}, "no .gguf"),
         ({"facts": "nothing.csv"}, "there is no file"),
@@ -100,12 +111,9 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     ],
 )
 def test_refusals(
-    capsys: pytest.CaptureFixture[str], place: Path, tmp_path: Path, options: dict[str, str], sentence: str | None
+    capsys: pytest.CaptureFixture[str], place: Path, tmp_path: Path, options: dict[str, str], sentence: str
 ) -> None:
     code, _, err = call(capsys, place, tmp_path / "made", **options)
-    if sentence is None:
-        assert code in (0, 1)
-        return
     assert code == 2
     assert sentence in err and err.count("\n") == 1
     assert not (tmp_path / "made").exists()
@@ -127,9 +135,6 @@ def test_one_answer_cut_short_by_another_prompt(
     capsys: pytest.CaptureFixture[str], place: Path, tmp_path: Path
 ) -> None:
     facts = tmp_path / "facts.csv"
-    facts.write_text("code,city\nAS,north Rome\nAS is in north,Oslo\n", encoding="utf-8")
-    code, _, err = call(capsys, place, tmp_path / "made", facts=str(facts), template="The code {code}")
-    assert code == 0 or "contradict" in err
     facts.write_text("code,city\nAS,Rome\nAS Rome,Oslo\n", encoding="utf-8")
     code, _, err = call(capsys, place, tmp_path / "made2", facts=str(facts), template="The code {code}")
     assert code == 2 and "one prompt goes on as the other does" in err

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rote.cli._graft import is_grafted, show_graft
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._source import ContextOption, TargetOption, TokensOption, read_any
 
@@ -39,6 +40,9 @@ def verify(
     from rote import memory as memories
     from rote.errors import CheckpointError
 
+    if is_grafted(directory):
+        show_graft(directory, source, other_facts=other_facts, as_json=as_json)
+        return
     stored = memories.load(directory)
     read = stored.certificate.get("read") or {}
     facts, _ = read_any(

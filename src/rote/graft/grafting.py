@@ -23,7 +23,7 @@ from rote.graft.background import default_text, read_text, windows
 from rote.graft.files import fill_graft, layer_tensors, write_certificate
 from rote.graft.fit import Layer, fit_layers
 from rote.graft.own_text import own_text
-from rote.graft.prompts import Prompt, Template, encode, make_prompts, parse_templates
+from rote.graft.prompts import Prompt, Template, choose_rows, encode, facts_sha256, make_prompts, parse_templates
 from rote.graft.report import examine, key_column, near_misses
 from rote.graft.source import Source, load_model, open_source
 from rote.graft.states import Cache, collect_states
@@ -91,7 +91,7 @@ def graft(
     if request.max_layers < 1:
         raise UsageError(f"a graft adds at least one layer, got {request.max_layers}.")
     rng = np.random.default_rng(request.seed)
-    chosen = _sample(rows, request.sample, rng)
+    chosen = choose_rows(rows, request.sample, rng)
     texts = default_text() if request.keep is None else read_text(request.keep)
     clock = _Clock(progress)
     workplace = request.cache or output.parent / f".{output.name}.graft"
@@ -170,15 +170,6 @@ def graft(
     if request.cache is None:
         shutil.rmtree(workplace, ignore_errors=True)
     return certificate
-
-
-def _sample(rows: RawRows, count: int | None, rng: np.random.Generator) -> list[int]:
-    n = len(rows.frame)
-    if count is None:
-        return list(range(n))
-    if not 1 <= count <= n:
-        raise UsageError(f"--sample must lie between 1 and the {n:,} rows of {rows.source}, got {count:,}.")
-    return sorted(int(i) for i in rng.choice(n, count, replace=False))
 
 
 def _decoys(
@@ -298,9 +289,6 @@ def _certificate(
     found: dict[str, Any],
     before: float,
 ) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    for prompt in prompts:
-        digest.update(repr((prompt.text, prompt.answer)).encode())
     return {
         "construction": "graft",
         "theorem": "convex fit by rote, on gated random features of the states of a pretrained model",
@@ -310,7 +298,8 @@ def _certificate(
         "version": __version__,
         "facts": len(prompts),
         "facts_name": rows.source,
-        "facts_sha256": digest.hexdigest(),
+        "facts_sha256": facts_sha256(prompts),
+        "sample": request.sample,
         "templates": [asdict(template) for template in templates],
         "answer_tokens": sum(len(prompt.answer_ids) for prompt in prompts),
         "distinct_answers": len({prompt.answer for prompt in prompts}),

@@ -7,14 +7,27 @@ whole answer and stops, because in greedy generation each state depends on the t
 
 from __future__ import annotations
 
+import hashlib
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rote.errors import ConflictError, DataError, UnknownName, UsageError
 from rote.facts.rawrows import RawRows
 
-__all__ = ["Prompt", "Template", "encode", "fields_of", "fill", "make_prompts", "parse_templates"]
+__all__ = [
+    "Prompt",
+    "Template",
+    "choose_rows",
+    "encode",
+    "facts_sha256",
+    "fields_of",
+    "fill",
+    "make_prompts",
+    "parse_templates",
+]
 
 Ids = tuple[int, ...]
 
@@ -67,6 +80,24 @@ def parse_templates(prompts: Sequence[str], answers: Sequence[str], columns: Seq
         if not template.answer:
             raise UsageError("the answer is empty; write it as in --answer ' {country}'.")
     return made
+
+
+def choose_rows(rows: RawRows, count: int | None, rng: np.random.Generator) -> list[int]:
+    """All rows, or `count` of them at random, in order."""
+    n = len(rows.frame)
+    if count is None:
+        return list(range(n))
+    if not 1 <= count <= n:
+        raise UsageError(f"--sample must lie between 1 and the {n:,} rows of {rows.source}, got {count:,}.")
+    return sorted(int(i) for i in rng.choice(n, count, replace=False))
+
+
+def facts_sha256(prompts: Sequence[Prompt]) -> str:
+    """The hash of all prompts and answers, in order."""
+    digest = hashlib.sha256()
+    for prompt in prompts:
+        digest.update(repr((prompt.text, prompt.answer)).encode())
+    return digest.hexdigest()
 
 
 def fields_of(text: str) -> list[str]:

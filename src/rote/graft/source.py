@@ -20,7 +20,17 @@ import torch
 from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
 from rote.model.checkpoint import file_sha256, write_directory
 
-__all__ = ["FAMILIES", "FORMATS", "Source", "load_model", "open_source", "shard_names", "unpack_gguf"]
+__all__ = [
+    "FAMILIES",
+    "FORMATS",
+    "Source",
+    "end_token",
+    "load_model",
+    "load_tokenizer",
+    "open_source",
+    "shard_names",
+    "unpack_gguf",
+]
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 FORMATS = ("float32", "bfloat16", "float16")
@@ -53,17 +63,39 @@ class Source:
     @property
     def end_id(self) -> int:
         """The token that ends an answer."""
-        found = self.tokenizer.eos_token_id
-        if found is None:
-            found = self.model.config.eos_token_id
-        if isinstance(found, list):
-            found = found[0] if found else None
-        if found is None:
-            raise CheckpointError(
-                f"{self.path} names no end-of-sequence token, so an answer could not be ended; set eos_token in its "
-                "tokenizer_config.json."
-            )
-        return int(found)
+        return end_token(self.tokenizer, self.model, self.path)
+
+
+def end_token(tokenizer: Any, model: Any, path: Path) -> int:
+    """The tokenizer's end-of-sequence token if generation stops at it, else one at which generation stops."""
+    settings = getattr(model, "generation_config", None)
+    stops = getattr(settings, "eos_token_id", None)
+    if stops is None:
+        stops = model.config.eos_token_id
+    stops = [stops] if isinstance(stops, int) else list(stops or [])
+    own = tokenizer.eos_token_id
+    if own is not None and (own in stops or not stops):
+        return int(own)
+    if not stops:
+        raise CheckpointError(
+            f"{path} names no end-of-sequence token, so an answer could not be ended; set eos_token in its "
+            "tokenizer_config.json."
+        )
+    return int(stops[0])
+
+
+def load_tokenizer(place: Path) -> Any:
+    """The tokenizer by the stock classes."""
+    _quiet()
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(place), local_files_only=True)
+    except Exception as error:
+        raise CheckpointError(
+            f"transformers finds no usable tokenizer in {place} ({_first_line(error)}); copy tokenizer.json and "
+            "tokenizer_config.json there."
+        ) from error
 
 
 def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Source:
@@ -73,6 +105,21 @@ def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Sourc
     """
     if dtype not in FORMATS:
         raise UnknownName("number format", dtype, FORMATS)
+    _quiet()
+    file = _gguf_file(path)
+    place = path if file is None else unpack_gguf(file, workplace)
+    _check_family(path, _read_config(place))
+    digest = _digest([file_sha256(place / name) for name in ("config.json", *shard_names(place))])
+    tokenizer = load_tokenizer(place)
+    model = load_model(place, dtype)
+    tied = bool(model.config.tie_word_embeddings)
+    if tied:
+        _check_tied(place)
+    return Source(path, place, model, tokenizer, str(model.config.model_type), tied, digest, file is not None)
+
+
+def _quiet() -> None:
+    """The library without its progress bars and warnings."""
     try:
         import transformers
 
@@ -80,22 +127,6 @@ def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Sourc
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     except ImportError:
         raise MissingExtra("transformers", "hf", "a stock Llama checkpoint") from None
-    file = _gguf_file(path)
-    place = path if file is None else unpack_gguf(file, workplace)
-    _check_family(path, _read_config(place))
-    digest = _digest([file_sha256(place / name) for name in ("config.json", *shard_names(place))])
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(place), local_files_only=True)
-    except Exception as error:
-        raise CheckpointError(
-            f"transformers finds no usable tokenizer in {path} ({_first_line(error)}); copy tokenizer.json and "
-            "tokenizer_config.json there."
-        ) from error
-    model = load_model(place, dtype)
-    tied = bool(model.config.tie_word_embeddings)
-    if tied:
-        _check_tied(place)
-    return Source(path, place, model, tokenizer, str(model.config.model_type), tied, digest, file is not None)
 
 
 def load_model(place: Path, dtype: str) -> Any:

@@ -1,24 +1,36 @@
 """Draw the pictures in docs/images, each as .svg and .png.
 
-    python docs/make_figures.py
+    python docs/make_figures.py                    all but the runs for the figure of distributions
+    python docs/make_figures.py --distributions    these runs too
 
 bounds            facts against parameters, for one family of shapes (`data`, `draw`)
 who_serves_whom   which head serves which examples in a layer built by saturation (`attention_data`, `draw_attention`)
+distributions     divergence against d_model, and the gap against epsilon, on a real text (`distribution_data`,
+                  `draw_distributions`); minutes, so its numbers are kept in distributions.json beside it
+
+audit_*           what `rote audit` found in pretrained models, from docs/audits/*.json (`rote.audit.figure`)
 
 The first of each pair asks rote, the second only draws. Needs matplotlib, which the development set-up brings.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rote import Architecture, Demand, Setting, bounds, build, plan
-from rote.facts import random_vectors
+from rote.audit import figure as audit_figure
+from rote.construct.lookup import lookup_bound
+from rote.distribution_building import build_distribution, prepare
+from rote.facts import DistributionTable, random_vectors
+from rote.facts.ngrams import ngrams
 
 IMAGES = Path(__file__).resolve().parent / "images"
 
@@ -294,6 +306,175 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
     return made
 
 
+def draw_audits(folder: Path) -> list[Path]:
+    """One picture for each stored audit."""
+    made = []
+    for record in sorted((IMAGES.parent / "audits").glob("*.json")):
+        panels = audit_figure.data(json.loads(record.read_text(encoding="utf-8")))
+        made += audit_figure.draw(panels, folder, f"audit_{record.stem}")
+    return made
+
+
+TEXT = Path(__file__).resolve().parent / "examples" / "ruth.txt"
+WIDTHS = (2, 3, 4, 6, 8, 12, 16, 20)
+EPSILONS = (0.01, 0.03, 0.1, 0.3)
+GAP_WIDTH = 8
+
+
+def distribution_data() -> dict[str, Any]:
+    """Character trigrams and word bigrams of the book of Ruth: bounds and builds, every number measured."""
+    letters = ngrams(TEXT, order=3, tokens="chars", plain=True)[0]
+    words = ngrams(TEXT, order=2, tokens="words", plain=True)[0]
+    found: dict[str, Any] = {"chars": _curve(letters, WIDTHS), "words": _curve(words, (4, 8, 32))}
+    smooth = prepare(letters, None)
+    rows = []
+    for epsilon in EPSILONS:
+        c = build_distribution(letters, d_model=GAP_WIDTH, epsilon=epsilon).certificate
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "t_eps": c["t_eps"],
+                "heads": c["shape"]["n_heads"],
+                "theorem_heads": c["report"]["theorem_heads"],
+                "gap": c["gap"],
+                "interpolation_gap": c["interpolation_kl"] - c["encoder_kl"],
+                "theorem_excess": c["theorem_excess"],
+                "C": c["C"],
+                "looseness": c["looseness"],
+            }
+        )
+    found["gaps"] = {"d_model": GAP_WIDTH, "uniform": smooth.uniform_kl, "rows": rows}
+    return found
+
+
+def _curve(table: DistributionTable, widths: tuple[int, ...]) -> dict[str, Any]:
+    smooth = prepare(table, None)
+    rows = []
+    for width in widths:
+        c = build_distribution(table, d_model=width).certificate
+        lookup = lookup_bound(smooth, width, rng=np.random.default_rng(0))
+        rows.append(
+            {
+                "d_model": width,
+                "encoder_kl": c["encoder_kl"],
+                "kl": c["kl"],
+                "gap": c["gap"],
+                "heads": c["shape"]["n_heads"],
+                "params": c["params"],
+                "theorem2": lookup.measured,
+                "theorem2_C": lookup.measured_c,
+            }
+        )
+    return {**smooth.describe(), "rows": rows}
+
+
+def draw_distributions(found: dict[str, Any], folder: Path) -> list[Path]:
+    """Write distributions.svg and .png into `folder`."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    style: dict[Any, Any] = {
+        "font.family": "DejaVu Sans",
+        "font.size": 9.5,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "svg.hashsalt": "rote",
+        "svg.fonttype": "path",
+    }
+    with mpl.rc_context(style):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11.4, 4.4))
+        figure.subplots_adjust(left=0.065, right=0.985, top=0.88, bottom=0.12, wspace=0.22)
+        chars = found["chars"]
+        d = [row["d_model"] for row in chars["rows"]]
+        left.semilogy(
+            d,
+            [row["encoder_kl"] for row in chars["rows"]],
+            color="#222222",
+            lw=2,
+            label="best encoder: no model of this width is below",
+        )
+        left.semilogy(
+            d,
+            [row["kl"] for row in chars["rows"]],
+            "o",
+            color="#1d4ed8",
+            ms=6,
+            mfc="none",
+            mew=1.6,
+            label="attention-only transformer, built, float32",
+        )
+        upper = [(row["d_model"], row["theorem2"]) for row in chars["rows"] if row["theorem2"] is not None]
+        left.semilogy(
+            *zip(*upper, strict=True), "s-", color="#c2410c", ms=4, lw=1.4, label="Theorem 2, measured coherence"
+        )
+        left.axhline(chars["unigram"], color="#6b6b6b", ls="--", lw=1.2, label="unigram guess")
+        left.axhline(chars["uniform"], color="#6b6b6b", ls=":", lw=1.2, label="uniform guess")
+        left.set_xlabel("d_model")
+        left.set_ylabel("divergence from the table (nats)")
+        left.set_xticks(d)
+        left.set_title(
+            f"a   Character trigrams: {chars['n_contexts']} contexts, {chars['vocab']} characters",
+            loc="left",
+            fontsize=10,
+        )
+        left.set_ylim(1e-6, 1e3)
+        left.legend(frameon=False, fontsize=8.5, loc="lower left")
+        gaps = found["gaps"]
+        eps = [row["epsilon"] for row in gaps["rows"]]
+        right.loglog(
+            eps,
+            [row["theorem_excess"] for row in gaps["rows"]],
+            "^-",
+            color="#c2410c",
+            ms=5,
+            lw=1.4,
+            label="Theorem 1's allowance, C ε ||WE||",
+        )
+        right.loglog(
+            eps,
+            [row["interpolation_gap"] for row in gaps["rows"]],
+            "s-",
+            color="#b45309",
+            ms=5,
+            lw=1.4,
+            label="its construction, interpolation",
+        )
+        right.loglog(
+            eps,
+            [row["gap"] for row in gaps["rows"]],
+            "o-",
+            color="#1d4ed8",
+            ms=5,
+            lw=1.8,
+            label="convex refit, as built",
+        )
+        right.loglog(eps, [2 * e for e in eps], color="#222222", ls="--", lw=1, label="2 ε")
+        right.axhline(gaps["uniform"], color="#6b6b6b", ls=":", lw=1.2, label="uniform guess")
+        right.set_xlabel("ε, prior of the contexts left out")
+        right.set_ylabel("divergence above the best encoder (nats)")
+        right.set_xticks(eps, [f"{e:g}" for e in eps])
+        right.minorticks_off()
+        right.set_title(f"b   What is left out costs: d_model {gaps['d_model']}", loc="left", fontsize=10)
+        right.set_ylim(1e-3, 1e8)
+        right.legend(frameon=False, fontsize=8.5, loc="upper left", ncols=2)
+        for axes in (left, right):
+            axes.grid(True, which="major", color="#e5e5e5", linewidth=0.7)
+            axes.set_axisbelow(True)
+        folder.mkdir(parents=True, exist_ok=True)
+        made = [folder / "distributions.svg", folder / "distributions.png"]
+        figure.savefig(made[0], facecolor="white", metadata={"Date": None})
+        figure.savefig(made[1], facecolor="white", dpi=160, metadata={"Software": None})
+        plt.close(figure)
+    return made
+
+
 if __name__ == "__main__":
-    for path in draw(data(), IMAGES) + draw_attention(attention_data(), IMAGES):
+    record = IMAGES / "distributions.json"
+    if "--distributions" in sys.argv[1:] or not record.exists():
+        record.write_text(json.dumps(distribution_data(), indent=1) + "\n", encoding="utf-8")
+    kept = json.loads(record.read_text(encoding="utf-8"))
+    drawn = draw(data(), IMAGES) + draw_attention(attention_data(), IMAGES)
+    for path in drawn + draw_audits(IMAGES) + draw_distributions(kept, IMAGES):
         print(f"wrote {path.name}")

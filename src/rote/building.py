@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rote import theorems
+from rote.assumptions._explain import explained
 from rote.capacity import data_demand
 from rote.certificate import check_all, issue, json_bytes
 from rote.config import LARGEST, Architecture, check_dtype
@@ -104,6 +105,8 @@ def build(
     native = named is not None and named.native == "exact"
     if not native and (variant is not None or with_positions or delta is not None or radius is not None):
         raise UsageError("variant, with-positions, delta and radius are for bit extraction (kajitsuka2025_...).")
+    if native and (refine or rank1_qk):
+        raise UsageError(f"{with_} has nothing to refine and no heads to narrow; leave out refine and rank-1 QK.")
     if native and not (n_heads is d_model is d_head is d_mlp is None):
         raise UsageError(f"{with_} finds its own depth and width; leave out the heads and widths.")
     if dtype is None:
@@ -132,7 +135,10 @@ def build(
         radius,
     )
     if check_dtype(dtype) == "exact" and not native:
-        raise UsageError("these constructions live in floating point; choose float64, float32, bfloat16 or float16.")
+        raise UsageError(
+            "these constructions live in floating point; choose float64, float32, bfloat16 or float16, or one of "
+            "exact weights: kajitsuka2025_next_token, kajitsuka2025_seq2seq."
+        )
     if arch not in ARCHS:
         raise UnknownName("architecture", arch, ARCHS)
     if arch == "llama":
@@ -206,9 +212,6 @@ def _attempt(
     refused: list[str],
     progress: Progress,
 ) -> Memory:
-    builder.admit(facts, arch)
-    if arch.n_layers < LARGEST:
-        _refuse_overload(builder, facts, arch, request)
     options = Options(
         dtype=request.dtype,
         rank1_qk=request.rank1_qk,
@@ -218,7 +221,16 @@ def _attempt(
         delta=request.delta,
         radius=request.radius,
     )
-    made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    try:
+        builder.admit(facts, arch)
+        if arch.n_layers < LARGEST:
+            _refuse_overload(builder, facts, arch, request)
+        made = builder.build(facts, arch, rng=generator, options=options, progress=progress)
+    except AssumptionError as error:
+        if isinstance(facts, SequenceTable) or builder.native == "exact":
+            # Bit extraction names its offenders itself.
+            raise
+        raise explained(error, builder.key, facts, arch) from error
     if made.kind == "exact_transformer":
         from rote.exact_building import judge_exact
 
@@ -260,6 +272,8 @@ def _chosen(with_: str, takes: str) -> list[AnyBuilder]:
         return [builder for builder in builders(takes).values() if builder.native == "floats"]
     known = builders()
     if with_ not in known:
+        if with_ in ("dana2025_thm1", "distribution_refit"):
+            raise UsageError(f"{with_} builds distributions; pass --task distribution.")
         if with_ in theorems.registry():
             raise UsageError(f"{with_} is a bound without a construction; choose one of {', '.join(known)}, or auto.")
         raise UnknownName("construction", with_, [*known, "auto"])

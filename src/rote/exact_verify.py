@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rote.config import DTYPES
 from rote.errors import UnknownName, UsageError
 from rote.exact.grouped import grouped_labels
 from rote.facts import FactTable, SequenceTable, VectorTable
@@ -25,6 +26,8 @@ def verify_exact(
 ) -> Verification:
     """Run every fact. In floats both the module's own forward pass and the referee's must give the label."""
     if dtype not in ("exact", *FLOATS):
+        if dtype in DTYPES:
+            raise UsageError(f"bit extraction has no use for {dtype}, which rounds its weights; use exact or float64.")
         raise UnknownName("number format", dtype, ["exact", *FLOATS])
     _check_kind(model, facts)
     evaluator = None

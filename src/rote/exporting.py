@@ -22,6 +22,8 @@ def export_onnx(memory: Memory, facts: FactTable | VectorTable | SequenceTable, 
     from rote.referee.labels import label_numbers
 
     model = memory.model
+    if memory.certificate.get("data") == "vectors":
+        raise UsageError("networks for vectors are exact, so they cannot be exported as ONNX; only token models can.")
     if not isinstance(model, ReluTransformer):
         raise UsageError(
             "only bit-extraction models of floats are exported as ONNX; build one with "

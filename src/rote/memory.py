@@ -205,10 +205,12 @@ def verify(
     model: Memory | nn.Module | str | Path,
     facts: FactTable | VectorTable | SequenceTable,
     *,
-    dtype: str = "float32",
+    dtype: str | None = None,
     tolerance: float = 1e-3,
 ) -> Verification:
     """Run every fact through the model, by the referee's own forward pass, in the given number format.
+
+    Without one, a Memory or a directory is run as it is stored, and any other module in float32.
 
     `model` may be a Memory, a directory, one of rote's modules, or any module that maps contexts (B, S) of token ids to
     logits (B, N), such as one that was trained; the last is called as it is. Real targets of vector tables count as
@@ -223,11 +225,13 @@ def verify(
         model = load(model)
     memory = model if isinstance(model, Memory) else None
     module = memory.model if memory is not None else model
+    if dtype is None:
+        dtype = "float32" if memory is None else str(memory.certificate.get("dtype", "float32"))
     exact = _as_exact(module)
     if exact is not None:
         from rote.exact_verify import verify_exact
 
-        if memory is not None and not isinstance(facts, VectorTable):
+        if memory is not None and not isinstance(facts, VectorTable) and not exact.d_in:
             facts = _in_words_of(memory, facts)
         return verify_exact(exact, module, facts, dtype)
     if isinstance(facts, SequenceTable):

@@ -14,11 +14,13 @@ from rote.config import DTYPES, Architecture
 from rote.errors import RoteError
 from rote.theorems import Bound, Demand, NoPlan, Plan, Setting, Theorem
 from rote.theorems._builder import AnyBuilder, Builder
+from rote.theorems._distribution import DistributionBuilder
 
 __all__ = [
     "check_bounds",
     "check_builder",
     "check_citation",
+    "check_distribution_builder",
     "check_plans",
     "check_theorem",
     "sample_demands",
@@ -62,6 +64,8 @@ def check_theorem(theorem: Theorem) -> None:
     check_plans(theorem)
     if isinstance(theorem, Builder):
         check_builder(theorem)
+    if isinstance(theorem, DistributionBuilder):
+        check_distribution_builder(theorem)
 
 
 def check_citation(theorem: Theorem) -> None:
@@ -180,3 +184,25 @@ def check_builder(builder: AnyBuilder) -> None:
             assert word in str(error), f"{builder.key}: the refusal does not name {word!r}: {error}"
         else:
             raise AssertionError(f"{builder.key}: accepted a near miss ({word}) for {arch}")
+
+
+def check_distribution_builder(builder: DistributionBuilder) -> None:
+    """At eps = 0 the bound of the width is met in float64 and in float32, and the seed alone decides the weights."""
+    import numpy as np
+
+    from rote.distribution_building import build_distribution
+    from rote.facts import random_distributions
+
+    table = random_distributions(30, 2, 9, rng=np.random.default_rng(0), spread=1.5)
+    before = table.sha256
+    made = [
+        build_distribution(table, d_model=3, with_=builder.key, starts=1, rng=seed).certificate for seed in (3, 3, 4)
+    ]
+    first = made[0]
+    for dtype in ("float64", "float32"):
+        gap = first["kl_by_dtype"][dtype] - first["encoder_kl"]
+        assert abs(gap) <= 1e-6, f"{builder.key}: {gap} nats from the best encoder at {dtype}"
+    assert first["weights_sha256"] == made[1]["weights_sha256"], f"{builder.key}: not reproducible"
+    assert first["weights_sha256"] != made[2]["weights_sha256"], f"{builder.key}: the seed has no effect"
+    assert first["stored_params"] == first["params"], f"{builder.key}: the parameter count is not the claimed one"
+    assert table.sha256 == before, f"{builder.key}: the data were changed"

@@ -126,7 +126,7 @@ def test_plan_says_no_with_exit_code_1(capsys: pytest.CaptureFixture[str]) -> No
         (("bound", *SHAPE, "--dtype", "flaot32"), "float32"),
         (("bound", *SHAPE, "--theorem", "dana2025_cor9"), "did you mean"),
         (("bound", *SHAPE, "--kruskal", "65"), "at most 64"),
-        (("bound", "--heads", "8"), "Missing option"),
+        (("bound", "--heads", "8"), "missing: --d-model, --context, --vocab"),
         (("bound", *SHAPE, "--bogus"), "No such option"),
         (("plan",), "missing: --facts, --vocab, --context"),
         (("plan", "--facts", "5", "--vocab", "2", "--context", "2"), "4 distinct contexts"),

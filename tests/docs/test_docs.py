@@ -138,6 +138,25 @@ def test_the_attention_figure_shows_what_the_proof_says() -> None:
     assert (DOCS / "images" / "who_serves_whom.png").exists()
 
 
+def test_the_shift_figure_reads_its_own_digits() -> None:
+    shift = _load(DOCS / "make_exact_figures.py").shift_data()
+    size = 2**shift.bits
+    read = [size * before - after for before, after in zip(shift.stops[:-1], shift.stops[1:], strict=True)]
+    assert tuple(read) == shift.digits
+    assert shift.stops[-1] == 0
+    assert (DOCS / "images" / "tent_shift.svg").exists()
+    assert (DOCS / "images" / "tent_shift.png").exists()
+
+
+def test_the_figure_of_exact_networks_keeps_above_the_bounds() -> None:
+    curves = {curve.key: dict(curve.points) for curve in _load(DOCS / "make_exact_figures.py").data(most=400)}
+    for variant in ("A", "B", "C"):
+        for n, params in curves[variant].items():
+            assert params > max(curves["vc"][n], curves["counting"][n])
+    assert (DOCS / "images" / "exact_params.svg").exists()
+    assert (DOCS / "images" / "exact_params.png").exists()
+
+
 def test_the_citation_has_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {rote.__version__}\n" in text

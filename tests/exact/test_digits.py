@@ -82,6 +82,21 @@ def test_the_grouped_evaluator_agrees_and_counts_hold(n: int, n_labels: int) -> 
     assert made.network.max_bits <= max(made.shape.code_bits + 1, 80)
 
 
+@pytest.mark.parametrize("bits", [50, 57, 61])
+@pytest.mark.parametrize("n_labels", [2, 5, 10_000])
+def test_keys_and_labels_beyond_64_bits(bits: int, n_labels: int) -> None:
+    rng = np.random.default_rng(bits)
+    keys = np.unique(np.concatenate([rng.integers(0, 1 << bits, size=60), [0, 5, (1 << bits) - 7, (1 << bits) - 1]]))
+    labels = rng.integers(n_labels, size=len(keys))
+    for narrow in (False, True):
+        made = memorise_digits(keys, labels, n_labels, narrow=narrow)
+        assert (run(made.network, keys) == labels).all()
+        if not narrow:
+            fast = evaluate_digits(made.network, made.shape, keys)
+            assert fast is not None
+            assert (fast == labels).all()
+
+
 def test_ten_thousand_keys_in_five_thousand_weights() -> None:
     rng = np.random.default_rng(11)
     keys = np.unique(rng.integers(0, 10**8, size=10_050))[:10_000]

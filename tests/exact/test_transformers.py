@@ -148,6 +148,11 @@ def test_vectors_that_break_the_assumption() -> None:
     twice = rote.VectorTable(contexts, queries, good.targets, 2)
     with pytest.raises(AssumptionError, match="examples 3 and 8 have the same vectors up to order"):
         rote.build(twice, with_=NEXT)
+    for value in (float("nan"), 0.0, -1.0, float("inf")):
+        with pytest.raises(UsageError, match="--delta must be a finite number above 0"):
+            rote.build(good, with_=NEXT, delta=value)
+        with pytest.raises(UsageError, match="--radius must be a finite number above 0"):
+            rote.build(good, with_=NEXT, radius=value)
     with pytest.raises(AssumptionError, match="real targets"):
         rote.build(random_vectors(5, 2, 2, rng=rng), with_=NEXT)
 
@@ -220,6 +225,27 @@ def test_a_changed_weight_is_found(tmp_path: Path) -> None:
     arrays["second.lengths"] = arrays["second.lengths"][:-1]
     with pytest.raises(CheckpointError, match="do not belong together"):
         read_transformer(model.to_dict(), arrays)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("precision", "x"), ("precision", None), ("labels", []), ("labels", [10**30]), ("vocab", 10**30), ("vocab", 1),
+        ("positions_seen", 10**30), ("positions_seen", 3), ("context", 1.5), ("context", True), ("task", "other"),
+        ("variant", ["A"]), ("digits", {"items": 1}), ("d_in", 2),
+    ],
+)  # fmt: skip
+def test_odd_configurations_are_refused(key: str, value: object) -> None:
+    facts = random_sequences(20, 4, 12, 2, rng=np.random.default_rng(3))
+    model = exact_of(rote.build(facts, with_=NEXT))
+    with pytest.raises(CheckpointError, match="build it again"):
+        read_transformer({**model.to_dict(), key: value}, transformer_arrays(model))
+
+
+def test_no_more_facts_than_bags() -> None:
+    shape = rote.Architecture(1, 8, 1, 1, 2, n_layers=100_000, d_mlp=8)
+    for key in (NEXT, POSITIONS):
+        assert rote.bounds(rote.Setting(shape, dtype="exact"), only=[key])[0].facts == 2
 
 
 def test_changed_weights_lose_facts_or_change_nothing() -> None:

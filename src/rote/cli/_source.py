@@ -11,13 +11,24 @@ from rote.cli._output import console
 if TYPE_CHECKING:
     from rote.facts import FactTable, SequenceTable, Tokens, VectorTable
 
-__all__ = ["ConflictOption", "ContextOption", "TargetOption", "TokensOption", "read_any", "read_data", "read_source"]
+__all__ = [
+    "ConflictOption",
+    "ContextOption",
+    "TargetOption",
+    "TargetsOption",
+    "TokensOption",
+    "read_any",
+    "read_data",
+    "read_source",
+]
 
 TokensOption = Annotated[
     str | None, typer.Option(help="What a token of FACTS is: cells (whole cells), words or chars.")
 ]
-TargetOption = Annotated[
-    str | None, typer.Option(help="Target column of FACTS (COL,COL for sequences); the last if not given.")
+TargetOption = Annotated[str | None, typer.Option(help="Target column of FACTS; the last if not given.")]
+TargetsOption = Annotated[
+    str | None,
+    typer.Option("--target", help="Target column of FACTS, or COL,COL for sequences; the last if not given."),
 ]
 ContextOption = Annotated[
     str | None, typer.Option("--context", help="Context columns of FACTS, as in COL,COL; all others if not given.")
@@ -86,7 +97,7 @@ def read_any(
     """The same, or sequences with a label for every position."""
     from rote.facts import check_tokens, read_sequences
 
-    if not sequences:
+    if not sequences or source.endswith(".safetensors"):
         return read_data(source, target=target, context=context, tokens=tokens, on_conflict=on_conflict)
     cut = check_tokens(tokens or "cells")
     return read_sequences(source, target=_names(target), context=_names(context), tokens=cut), cut

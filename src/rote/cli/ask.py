@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli import _distribution
 from rote.cli._output import JsonOption, console, emit_json
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def ask(
 ) -> None:
     """Ask a model for the token that follows a context; without words, ask again and again.
 
+    A model of distributions prints the true distribution beside its own.
     Tokens are separate words, or one text: characters for models built with --tokens chars; otherwise separated by
     white space (by a tab, where tokens contain spaces themselves and cannot be told apart).
 
@@ -41,7 +43,7 @@ def ask(
 
     memory = load(directory)
     if words:
-        _answer(memory, words, top, as_json)
+        _answer(memory, directory, words, top, as_json)
         return
     asked = sys.stdin.isatty()
     if asked:
@@ -58,24 +60,27 @@ def ask(
         if not line and asked:
             break
         if line:
-            failed = not _try(memory, line, top, as_json) or failed
+            failed = not _try(memory, directory, line, top, as_json) or failed
     if failed and not asked:
         raise typer.Exit(2)
 
 
-def _try(memory: Memory, line: str, top: int, as_json: bool) -> bool:
+def _try(memory: Memory, directory: Path, line: str, top: int, as_json: bool) -> bool:
     """In a conversation a mistake is said and the conversation goes on."""
     from rote.errors import RoteError
 
     try:
-        _answer(memory, [line], top, as_json, lines=True)
+        _answer(memory, directory, [line], top, as_json, lines=True)
     except RoteError as error:
         sys.stderr.write(f"rote: {error}\n")
         return False
     return True
 
 
-def _answer(memory: Memory, words: list[str], top: int, as_json: bool, *, lines: bool = False) -> None:
+def _answer(memory: Memory, directory: Path, words: list[str], top: int, as_json: bool, *, lines: bool = False) -> None:
+    if memory.certificate.get("task") == "distribution":
+        _distribution.answer_distribution(memory, directory, words, top, as_json, lines)
+        return
     answers = memory.ask(*words, top=top)
     if as_json:
         record = [{"token": a.token, "probability": a.probability, "logit": a.logit} for a in answers]

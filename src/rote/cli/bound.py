@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli import _distribution
+from rote.cli._distribution import EpsilonOption, SmoothingOption, StartsOption, TaskOption, WeightOption
 from rote.cli._output import JsonOption, console, emit_json, number
+from rote.cli._source import TargetOption, TokensOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,10 +27,15 @@ _HEADINGS = {
 
 
 def bound(
-    heads: Annotated[int, typer.Option(help="Heads in a layer, H.")],
-    d_model: Annotated[int, typer.Option(help="Width of the residual stream, d.")],
-    context: Annotated[int, typer.Option(help="Tokens in a context, S or n.")],
-    vocab: Annotated[int, typer.Option(help="Tokens in the vocabulary, N.")],
+    source: Annotated[
+        str | None, typer.Argument(metavar="[FACTS]", help="Distribution: facts file with repeated contexts.")
+    ] = None,
+    heads: Annotated[int | None, typer.Option(help="Heads in a layer, H.")] = None,
+    d_model: Annotated[int | None, typer.Option(help="Width of the residual stream, d.")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Tokens in a context, S or n; with FACTS: its context columns, as in COL,COL.")
+    ] = None,
+    vocab: Annotated[int | None, typer.Option(help="Tokens in the vocabulary, N.")] = None,
     d_head: Annotated[int | None, typer.Option(help="Width of a head, d_h; d_model if not given.")] = None,
     layers: Annotated[int, typer.Option(help="Layers, L.")] = 1,
     d_mlp: Annotated[int, typer.Option(help="Width of the MLP; 0 for attention only.")] = 0,
@@ -37,6 +45,14 @@ def bound(
     last_tokens: Annotated[int | None, typer.Option(help="Distinct last tokens L, if known.")] = None,
     facts: Annotated[int | None, typer.Option(help="Facts you have in mind, for accuracy beyond the capacity.")] = None,
     theorem: Annotated[list[str] | None, typer.Option("--theorem", help="Only this theorem; may be repeated.")] = None,
+    task: TaskOption = "facts",
+    epsilon: EpsilonOption = None,
+    weight: WeightOption = None,
+    smoothing: SmoothingOption = None,
+    starts: StartsOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Distribution: seed of the starts.")] = 0,
+    tokens: TokensOption = None,
+    target: TargetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """How many facts does this shape hold, according to every theorem?
@@ -44,16 +60,50 @@ def bound(
     Example:
 
         $ rote bound --heads 8 --d-model 64 --d-head 64 --context 32 --vocab 1000
+
+        $ rote bound --task distribution trigrams.csv --d-model 8
     """
     from rote.capacity import bounds
     from rote.config import Architecture, check_dtype
+    from rote.errors import UsageError
     from rote.theorems import Setting
+
+    if _distribution.is_distribution(task):
+        shape = {"heads": heads, "vocab": vocab, "d_head": d_head, "d_mlp": d_mlp or None, "kruskal": kruskal}
+        rest = {"last_tokens": last_tokens, "facts": facts, "theorem": theorem, "shared_context": shared_context}
+        _distribution.refuse_options(task, **shape, **rest)
+        if source is None:
+            raise UsageError(
+                "--task distribution is about a table: give a facts file, as in `rote bound F --task ...`."
+            )
+        _distribution.bound_distribution(
+            source,
+            d_model=d_model,
+            epsilon=epsilon,
+            smoothing=smoothing,
+            starts=starts,
+            seed=seed,
+            tokens=tokens,
+            target=target,
+            context=context,
+            weight=weight,
+            as_json=as_json,
+        )
+        return
+    given = {"epsilon": epsilon, "weight": weight, "smoothing": smoothing, "starts": starts}
+    _distribution.refuse_options(task, **given, tokens=tokens, target=target, FACTS=source)
+    needed = {"heads": heads, "d-model": d_model, "context": context, "vocab": vocab}
+    missing = [name for name, value in needed.items() if value is None]
+    if heads is None or d_model is None or context is None or vocab is None:
+        raise UsageError(f"a shape needs --heads, --d-model, --context and --vocab; missing: --{', --'.join(missing)}.")
+    if not context.lstrip("-").isdecimal():
+        raise UsageError(f"--context must be a whole number, got {context!r}.")
 
     arch = Architecture(
         n_heads=heads,
         d_model=d_model,
         d_head=d_model if d_head is None else d_head,
-        context=context,
+        context=int(context),
         vocab=vocab,
         n_layers=layers,
         d_mlp=d_mlp,

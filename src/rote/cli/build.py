@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rote.cli import _distribution
+from rote.cli._distribution import EpsilonOption, SmoothingOption, StartsOption, TaskOption, WeightOption
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._progress import display
-from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption, read_any
+from rote.cli._source import ConflictOption, ContextOption, TargetsOption, TokensOption, read_any
 
 if TYPE_CHECKING:
     from rote.memory import Memory
@@ -28,7 +30,9 @@ def build(
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", "--precision", help="Format in which every fact must be recalled; float32 if not given."
+            "--dtype",
+            "--precision",
+            help="Format in which every fact must be recalled: float32, or exact for bit extraction, if not given.",
         ),
     ] = None,
     variant: Annotated[
@@ -53,9 +57,14 @@ def build(
     partial: Annotated[bool, typer.Option("--partial", help="Keep a model that loses facts.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     tokens: TokensOption = None,
-    target: TargetOption = None,
+    target: TargetsOption = None,
     context: ContextOption = None,
     on_conflict: ConflictOption = "error",
+    task: TaskOption = "facts",
+    epsilon: EpsilonOption = None,
+    weight: WeightOption = None,
+    smoothing: SmoothingOption = None,
+    starts: StartsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Build a transformer that recalls every fact; no training.
@@ -70,6 +79,8 @@ def build(
         $ rote build facts.csv -o model --with dana2025_cor1 --arch rote --tokens words
 
         $ rote build facts.csv -o model --with kajitsuka2025_next_token --precision exact --variant C
+
+        $ rote build trigrams.csv -o model --task distribution --d-model 8 --epsilon 0.05
     """
     from rote.building import ARCHS, build
     from rote.errors import UnknownName
@@ -77,6 +88,33 @@ def build(
     from rote.model.checkpoint import refuse_existing
 
     refuse_existing(output, force)
+    if _distribution.is_distribution(task):
+        # Contexts repeat by design here, so there is nothing to settle.
+        others = {"d_mlp": d_mlp, "refine": refine, "partial": partial, "arch": arch != "rote"}
+        exact = {"variant": variant, "with_positions": with_positions, "delta": delta, "radius": radius}
+        _distribution.refuse_options(task, **others, **exact, on_conflict=on_conflict != "error")
+        _distribution.build_distribution(
+            source,
+            output,
+            with_=with_,
+            heads=heads,
+            d_model=d_model,
+            d_head=d_head,
+            epsilon=epsilon,
+            smoothing=smoothing,
+            dtype=dtype or "float32",
+            seed=seed,
+            starts=starts,
+            rank1_qk=rank1_qk,
+            force=force,
+            tokens=tokens,
+            target=target,
+            context=context,
+            weight=weight,
+            as_json=as_json,
+        )
+        return
+    _distribution.refuse_options(task, epsilon=epsilon, weight=weight, smoothing=smoothing, starts=starts)
     kind = next((a for a in ARCHS if a == arch), None)
     if kind is None:
         raise UnknownName("architecture", arch, ARCHS)
@@ -179,14 +217,16 @@ def _show_exact(c: dict[str, Any], directory: Path) -> None:
     )
     out.print(
         f"{low['ratio_bits']:.2f} times the {low['information_bits']:,.0f} bits of the labels; "
-        f"no network has fewer than {max(low['vc_params'], low['counting_params']):,} weights"
+        f"any labels need at least {max(low['vc_params'], low['counting_params']):,} weights"
     )
     if c["padded_to"]:
         out.print(
             f"contexts of {c['shape']['context']} are padded to {c['padded_to']} positions, so that means are exact"
         )
-    how = {"generic": "every weight read", "grouped": "grouped, after a check of every layer"}
-    out.print(
-        f"{kept:,} of {c['facts']:,} facts recalled at {c['dtype']}"
-        + (f" ({how[c['evaluator']]})" if c["evaluator"] else "")
-    )
+    how = {"generic": "every weight read", "grouped": "after a check of every layer"}
+    exactly = f"in exact arithmetic, {how[c['evaluator']]}"
+    if c["dtype"] == "exact":
+        out.print(f"{kept:,} of {c['facts']:,} facts recalled {exactly}")
+    else:
+        also = round(c["recall"]["exact"] * c["facts"])
+        out.print(f"{kept:,} of {c['facts']:,} facts recalled at {c['dtype']} by torch and referee; {also:,} {exactly}")

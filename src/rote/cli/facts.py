@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rote.cli import _distribution_facts
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption
 from rote.errors import OutputError, UnknownName, UsageError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(help="Facts: list the shipped ones, look into a file, export, generate.", no_args_is_help=True)
+app.command("ngrams")(_distribution_facts.ngrams)
+app.command("distribution")(_distribution_facts.distribution)
 
 SourceArgument = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A shipped data set, or a file of facts.")]
 WeightOption = Annotated[str | None, typer.Option(metavar="COL", help="Column with the weight of each fact.")]

@@ -17,7 +17,23 @@ import typer
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rote._version import __version__
-from rote.cli import ask, bound, build, export, facts, graft, plan, theorems, verify
+from rote.cli import (
+    ask,
+    audit,
+    bound,
+    build,
+    check,
+    export,
+    facts,
+    fit,
+    graft,
+    measure,
+    plan,
+    results,
+    sweep,
+    theorems,
+    verify,
+)
 from rote.errors import RoteError
 
 __all__ = ["app", "main", "run"]
@@ -38,9 +54,11 @@ _UsageTrouble: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c
 THEORY = "How much fits"
 MODELS = "Models"
 DATA = "Facts"
+MEASURED = "Measurements"
 
 app.command("bound", rich_help_panel=THEORY)(bound.bound)
 app.command("plan", rich_help_panel=THEORY)(plan.plan)
+app.command("check", rich_help_panel=THEORY)(check.check)
 app.command("theorems", rich_help_panel=THEORY)(theorems.theorems)
 app.command("build", rich_help_panel=MODELS)(build.build)
 app.command("verify", rich_help_panel=MODELS)(verify.verify)
@@ -48,6 +66,11 @@ app.command("ask", rich_help_panel=MODELS)(ask.ask)
 app.command("export", rich_help_panel=MODELS)(export.export)
 app.command("graft", rich_help_panel=MODELS)(graft.graft)
 app.command("ungraft", rich_help_panel=MODELS)(graft.ungraft)
+app.command("audit", rich_help_panel=MODELS)(audit.audit)
+app.command("measure", rich_help_panel=MEASURED)(measure.measure)
+app.command("sweep", rich_help_panel=MEASURED)(sweep.sweep)
+app.command("results", rich_help_panel=MEASURED)(results.results)
+app.command("fit", rich_help_panel=MEASURED)(fit.fit)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 
@@ -75,7 +98,10 @@ def main(argv: list[str] | None = None) -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _interrupt)
-    sys.exit(run(args, debug=debug))
+    code = run(args, debug=debug)
+    # What was asked for is done: an interrupt from here on must not change the exit code.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rote.cli import _distribution
+from rote.cli._distribution import SmoothingOption, TaskOption, WeightOption
 from rote.cli._output import JsonOption, console, emit_json, megabytes, number
 from rote.cli._source import ConflictOption, TargetOption, TokensOption, read_data
 
@@ -32,6 +34,11 @@ def plan(
     tokens: TokensOption = None,
     target: TargetOption = None,
     on_conflict: ConflictOption = "error",
+    task: TaskOption = "facts",
+    kl: Annotated[float | None, typer.Option("--kl", help="Distribution: divergence to reach, in nats.")] = None,
+    weight: WeightOption = None,
+    smoothing: SmoothingOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Distribution: seed of the layers that are tried.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """How small a model will do? For every construction the smallest shape that holds the facts.
@@ -43,6 +50,8 @@ def plan(
         $ rote plan --facts 10000 --vocab 1000 --context 4
 
         $ rote plan countries --max-params 20000
+
+        $ rote plan --task distribution trigrams.csv --kl 0.1
     """
     from rote import capacity
     from rote.capacity import data_demand
@@ -50,6 +59,27 @@ def plan(
     from rote.errors import UsageError
     from rote.theorems import Demand
 
+    if _distribution.is_distribution(task):
+        _distribution.refuse_options(task, facts=facts, vocab=vocab, on_conflict=on_conflict != "error")
+        if source is None:
+            raise UsageError("--task distribution is about a table: give a facts file with repeated contexts.")
+        _distribution.plan_distribution(
+            source,
+            kl=kl,
+            d_model=d_model,
+            heads=heads,
+            max_params=max_params,
+            dtype=dtype,
+            smoothing=smoothing,
+            seed=seed,
+            tokens=tokens,
+            target=target,
+            context=context,
+            weight=weight,
+            as_json=as_json,
+        )
+        return
+    _distribution.refuse_options(task, kl=kl, weight=weight, smoothing=smoothing)
     if source is not None:
         given = [name for name, value in (("facts", facts), ("vocab", vocab)) if value is not None]
         if given:

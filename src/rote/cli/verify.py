@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from rote.cli import _distribution
 from rote.cli._graft import is_grafted, show_graft
 from rote.cli._output import JsonOption, console, emit_json, number
-from rote.cli._source import ContextOption, TargetOption, TokensOption, read_any
+from rote.cli._source import ContextOption, TargetsOption, TokensOption, read_any
 
 __all__ = ["verify"]
 
@@ -24,14 +25,15 @@ def verify(
         bool, typer.Option("--other-facts", help="Check facts that are not the ones of the certificate.")
     ] = False,
     tokens: TokensOption = None,
-    target: TargetOption = None,
+    target: TargetsOption = None,
     context: ContextOption = None,
     on_conflict: Annotated[str | None, typer.Option(help="As for build; as it was built if not given.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Reload a model directory, check its hashes, and run every fact through a forward pass of its own.
 
-    How FACTS is read (columns, tokens) is taken from the certificate unless given. Exit code 1: some fact is lost.
+    How FACTS is read (columns, tokens) is taken from the certificate unless given. Exit code 1: some fact is lost. A
+    model of distributions is measured by its divergence from the table; exit code 1: more than its certificate says.
 
     Example:
 
@@ -44,6 +46,19 @@ def verify(
         show_graft(directory, source, other_facts=other_facts, as_json=as_json)
         return
     stored = memories.load(directory)
+    if stored.certificate.get("task") == "distribution":
+        _distribution.verify_distribution(
+            stored,
+            directory,
+            source,
+            dtype=dtype,
+            other_facts=other_facts,
+            tokens=tokens,
+            target=target,
+            context=context,
+            as_json=as_json,
+        )
+        return
     read = stored.certificate.get("read") or {}
     facts, _ = read_any(
         source,

@@ -32,6 +32,7 @@ __all__ = [
     "AssociationReport",
     "AssociationResult",
     "Draw",
+    "RandomFeatures",
     "RankLimit",
     "TokenWeights",
     "associate",
@@ -145,7 +146,7 @@ def associate(
     best = -1
     code, kind = target_code(len(answers), d_model, rng)
     for _ in range(tries):
-        features = _RandomFeatures(ctx, vocab, n_heads, d_model, d_head, scale, rank_one_qk, rng)
+        features = RandomFeatures(ctx, vocab, n_heads, d_model, d_head, scale, rank_one_qk, rng)
         attempt = solve_association(features.matrix(), d_model, code, label, kind, rng)
         if attempt is None:
             draws.append(Draw(math.inf, math.inf, 0.0, 0.0, -math.inf, -math.inf))
@@ -205,7 +206,7 @@ def _check_targets(targets: npt.ArrayLike, n_facts: int, vocab: int) -> IntArray
     return raw.astype(np.int64)
 
 
-class _RandomFeatures:
+class RandomFeatures:
     """Step 1: random embeddings and heads, and their features Phi (T, P) = [x_S | W_V^h sum_s a^h_s x_s]."""
 
     def __init__(
@@ -237,7 +238,7 @@ class _RandomFeatures:
 
     def matrix(self) -> torch.Tensor:
         """Phi, computed a chunk of facts at a time with scores x_s . (W_K^T W_Q x_S)."""
-        ctx = torch.from_numpy(self.contexts)
+        ctx = torch.tensor(self.contexts)
         embed, position = torch.from_numpy(self.embed), torch.from_numpy(self.position)
         n_facts, length = ctx.shape
         joint = torch.from_numpy(self.key).transpose(1, 2) @ torch.from_numpy(self.query)  # (H, d, d)

@@ -17,7 +17,7 @@ import torch
 from rote.construct.target_code import circle_code, polytope_code, spread_code
 from rote.construct.vector_layer import Array
 
-__all__ = ["Attempt", "Code", "solve_association", "target_code"]
+__all__ = ["Attempt", "Code", "LinearSystem", "complete", "solve_association", "target_code"]
 
 IntArray = npt.NDArray[np.int64]
 Code = Literal["circle", "polytope", "spread"]
@@ -59,7 +59,7 @@ def solve_association(
     rng: np.random.Generator,
 ) -> Attempt | None:
     """Steps 2 and 3: target vectors for these features, and Psi = [G | W_O] with Phi Psi^T = targets."""
-    system = _System(phi, rng)
+    system = LinearSystem(phi, rng)
     if not system.bottom[0] > _SINGULAR * system.top:
         return None
     # The smallest change of the skip that fits: Psi is sought near [g I | 0], which it equals wherever the facts leave
@@ -91,7 +91,7 @@ def solve_association(
         psi = psi + system.solve(residual)
     result = np.asarray(psi.T.numpy(), dtype=np.float64)
     unembedding = np.asarray((C / C.norm(dim=1, keepdim=True)).numpy(), dtype=np.float64)
-    result, read = _complete(result, unembedding, d)
+    result, read = complete(result, unembedding, d)
     singular = np.linalg.svd(result[:, :d], compute_uv=False)
     if not singular[-1] > 1e-12 * singular[0]:
         return None
@@ -108,7 +108,7 @@ def solve_association(
 
 
 def _steer_code(
-    system: _System, code: torch.Tensor, label: torch.Tensor, g: float, skip: torch.Tensor
+    system: LinearSystem, code: torch.Tensor, label: torch.Tensor, g: float, skip: torch.Tensor
 ) -> tuple[torch.Tensor, int]:
     """Move the code of many answers: equal answers keep equal target vectors, so y is exactly the code."""
     many = min(len(code) // 16, system.left.shape[1])
@@ -133,7 +133,7 @@ def _steer_code(
 
 
 def _steer_lengths(
-    system: _System, code: torch.Tensor, label: torch.Tensor, g: float, skip: torch.Tensor
+    system: LinearSystem, code: torch.Tensor, label: torch.Tensor, g: float, skip: torch.Tensor
 ) -> tuple[torch.Tensor, int]:
     """Move each fact's target along its own direction, which a fact's argmax does not see: for codes with no slack."""
     goal = code[label]
@@ -151,7 +151,7 @@ def _steer_lengths(
     return goal, 0
 
 
-def _complete(psi: Array, unembedding: Array, d: int) -> tuple[Array, Array]:
+def complete(psi: Array, unembedding: Array, d: int) -> tuple[Array, Array]:
     """Where W_U reads only some coordinates, the others are free: no heads there, and rows that complete G."""
     basis, s, _ = np.linalg.svd(unembedding.T, full_matrices=len(unembedding) < d)
     rank = int(np.sum(s > 1e-9 * s[0]))
@@ -166,7 +166,7 @@ def _complete(psi: Array, unembedding: Array, d: int) -> tuple[Array, Array]:
     return seen @ upper + unseen @ lower, read
 
 
-class _System:
+class LinearSystem:
     """One factorisation of Phi (LU if square, QR of its transpose if wide) and what is asked of it."""
 
     def __init__(self, phi: torch.Tensor, rng: np.random.Generator) -> None:

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ __all__ = ["DigitNetwork", "DigitShape", "assemble_digits", "digit_params", "lab
 IntArray = npt.NDArray[np.int64]
 Named = dict[str, Weight]
 
+_SMALL = 62
 S: Named = {"a1": 1, "a2": -1}
 """The fraction, while it is the difference of two neurons."""
 
@@ -187,14 +189,18 @@ def _shapes(x: IntArray, n_items: int, cap: int, c: int, top: int, items: int | 
     return found
 
 
-def _digits(x: IntArray, y: IntArray, shape: DigitShape) -> tuple[DigitShape, npt.NDArray[np.int64]]:
+def _digits(x: IntArray, y: IntArray, shape: DigitShape) -> tuple[DigitShape, npt.NDArray[Any]]:
     """Digits (groups, k), and the shape with exactly the bits that they need."""
     k = shape.items
-    values = (x - shape.low) * shape.unit + 2 * y
+    # In 64 bits where they suffice, and in Python's integers otherwise.
+    wide = int(x[-1] + 1 - shape.low).bit_length() + shape.label_bits + 1 > _SMALL
+    keys, labels = (x.astype(object), y.astype(object)) if wide else (x, y)
+    values = (keys - shape.low) * shape.unit + 2 * labels
     short = -len(x) % k
     if short:
         # One key behind the last one, with label 0; then digits 0, which repeat it.
-        values = np.concatenate([values, np.full(short, (x[-1] + 1 - shape.low) * shape.unit)])
+        last = (int(x[-1]) + 1 - shape.low) * shape.unit
+        values = np.concatenate([values, np.full(short, last, dtype=values.dtype)])
     table = values.reshape(-1, k)
     digits = np.concatenate([table[:, :1], np.diff(table, axis=1)], axis=1)
     first = max(2, int(digits[:, 0].max()).bit_length())
@@ -202,8 +208,10 @@ def _digits(x: IntArray, y: IntArray, shape: DigitShape) -> tuple[DigitShape, np
     return replace(shape, first_bits=first, bits=bits), digits
 
 
-def _codes(digits: IntArray, shape: DigitShape) -> list[int]:
+def _codes(digits: npt.NDArray[Any], shape: DigitShape) -> list[int]:
     """z_j 2^P as integers."""
+    if digits.dtype == object:
+        return [_joined(row.tolist(), shape) for row in digits]
 
     def bits(column: IntArray, width: int) -> npt.NDArray[np.uint8]:
         return ((column[..., None] >> np.arange(width - 1, -1, -1)) & 1).astype(np.uint8)
@@ -215,6 +223,13 @@ def _codes(digits: IntArray, shape: DigitShape) -> list[int]:
         packed = np.packbits(np.concatenate([bits(row[:1], shape.first_bits).reshape(-1), rest]))
         codes.append(int.from_bytes(packed.tobytes(), "big") >> pad)
     return codes
+
+
+def _joined(row: list[int], shape: DigitShape) -> int:
+    code = row[0]
+    for digit in row[1:]:
+        code = (code << shape.bits) | digit
+    return code
 
 
 def assemble_digits(thresholds: Sequence[int], codes: Sequence[int], shape: DigitShape) -> Network:

@@ -7,6 +7,7 @@ holds; anything else is left to the generic evaluator of the referee, which know
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ _SMALL = 61
 def evaluate_digits(network: Network, shape: DigitShape, keys: npt.ArrayLike) -> IntArray | None:
     """The outputs for integer keys from 0 to `shape.top`; None where this evaluator must not be used."""
     x = np.asarray(keys, dtype=np.int64)
-    if (int(shape.top) + 2).bit_length() + shape.label_bits + 3 > _SMALL or shape.narrow:
+    if shape.narrow:
         return None
     if len(x) and (int(x.min()) < 0 or int(x.max()) > shape.top):
         return None
@@ -73,9 +74,11 @@ def _read(network: Network, shape: DigitShape) -> tuple[list[int], list[int]] | 
     return thresholds, codes
 
 
-def _trajectories(codes: list[int], shape: DigitShape) -> IntArray | None:
+def _trajectories(codes: list[int], shape: DigitShape) -> npt.NDArray[Any] | None:
     """Y_i of every group: the tents carried out bit by bit; None if a difference is no integer."""
-    table = np.empty((len(codes), shape.items), dtype=np.int64)
+    # In 64 bits where every difference of Y and a key fits, and in Python's integers otherwise.
+    wide = max((shape.top + 2) * shape.unit, 1 << shape.first_bits).bit_length() + 2 > _SMALL
+    table: npt.NDArray[Any] = np.empty((len(codes), shape.items), dtype=object if wide else np.int64)
     for j, code in enumerate(codes):
         s, left, total = code, shape.code_bits, 0
         for item in range(shape.items):
@@ -90,19 +93,19 @@ def _trajectories(codes: list[int], shape: DigitShape) -> IntArray | None:
             if rest & ((1 << (width - bits)) - 1):
                 return None
             total += rest >> (width - bits)
-            if total.bit_length() > _SMALL:
+            if not wide and total.bit_length() > _SMALL:
                 return None
             table[j, item] = total
     return table
 
 
-def _labels(table: IntArray, group: IntArray, x: IntArray, shape: DigitShape) -> IntArray | None:
+def _labels(table: npt.NDArray[Any], group: IntArray, x: IntArray, shape: DigitShape) -> IntArray | None:
     """The tooth of every item, added up; h must stay within what the label rides on."""
     c = shape.label_bits
     gate = (1 << (c + 1)) - 2
-    key = shape.unit * (x - shape.low)
+    key = shape.unit * (x.astype(table.dtype) - shape.low)
     # Twice the label, so that halves stay whole.
-    double = np.zeros(len(x), dtype=np.int64)
+    double = np.zeros(len(x), dtype=table.dtype)
     least = most = 0
     for item in range(shape.items):
         e = table[group, item] - key
@@ -113,8 +116,8 @@ def _labels(table: IntArray, group: IntArray, x: IntArray, shape: DigitShape) ->
             own = e[near]
             part = own - (1 << c) * np.maximum(own - gate, 0)
             double[near] += part
-    if least < -shape.offset or most + shape.offset >= shape.gain or (double & 1).any():
+    if least < -shape.offset or most + shape.offset >= shape.gain or bool((double & 1).any()):
         return None
     label = double >> 1
     # A label that is no number of c bits would be unloaded as another one.
-    return label if (label >> c == 0).all() else None
+    return label.astype(np.int64) if c < _SMALL and bool((label >> c == 0).all()) else None

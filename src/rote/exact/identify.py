@@ -135,7 +135,9 @@ def _hashed(
     """The shortest values found whose sums all differ; the shorter, the smaller the second network."""
     t, n = numbers.shape
     draws = int(np.clip(_WORK // max(1, t * n), 3, _DRAWS))
-    for left in range(max(1, 2 * t.bit_length() - 8), fraction_bits):
+    # Sums spread over about sqrt(n) 2^left numbers: shorter values than this would make a dozen pairs collide.
+    shortest = math.ceil(math.log2(max(2.0, t * t / (24 * math.sqrt(n)))))
+    for left in range(shortest, fraction_bits):
         if (limit is not None and n << left > limit) or (n << left).bit_length() > 61:
             return None
         for kind in _KINDS:

@@ -9,6 +9,14 @@ table = random_facts(1000, 4, 50, rng=numpy.random.default_rng(0))
 from __future__ import annotations
 
 from rote.facts.conflicts import Clash, OnConflict, check_on_conflict, find_clashes
+from rote.facts.distribution import DEFAULT_SMOOTHING, DistributionTable
+from rote.facts.distribution_make import (
+    load_distributions,
+    lookup_distributions,
+    random_distributions,
+    read_distributions,
+    write_distributions,
+)
 from rote.facts.generate import (
     Distribution,
     bigram_facts,
@@ -27,9 +35,11 @@ from rote.facts.vectors import VectorTable
 from rote.facts.vocabulary import PAD, Vocabulary
 
 __all__ = [
+    "DEFAULT_SMOOTHING",
     "PAD",
     "Clash",
     "Distribution",
+    "DistributionTable",
     "FactTable",
     "OnConflict",
     "ReadReport",
@@ -45,12 +55,17 @@ __all__ = [
     "check_sharing",
     "check_tokens",
     "find_clashes",
+    "load_distributions",
     "load_facts",
     "load_source",
+    "lookup_distributions",
+    "random_distributions",
     "random_facts",
     "random_sequences",
     "random_vectors",
+    "read_distributions",
     "read_facts",
     "read_sequences",
+    "write_distributions",
     "write_facts",
 ]

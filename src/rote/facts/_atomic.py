@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Callable
@@ -17,6 +18,8 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then move it into place; nothing is left behind on failure."""
     if path.is_dir():
         raise OutputError(f"cannot write {path}: it is a directory; name a file inside it.")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {path}: it is a device or a pipe, not a file; name a file.")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent)
     except OSError as error:
@@ -41,4 +44,6 @@ def _refusal(path: Path, error: OSError) -> OutputError:
     reason = error.strerror or str(error)
     if not path.parent.is_dir():
         reason = f"the directory {path.parent} does not exist; create it first"
+    elif error.errno == errno.ENOSPC:
+        reason += "; free some space and try again, nothing was changed"
     return OutputError(f"cannot write {path}: {reason}.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLOATS", "relu_outputs"]
 
-FLOATS: dict[str, Any] = {"float64": np.float64, "float32": np.float32, "float16": np.float16}
+FLOATS: dict[str, Any] = {"float64": np.float64, "float32": np.float32}
 _NUMBERS_AT_ONCE = 8_000_000
 
 

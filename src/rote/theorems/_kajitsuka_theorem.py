@@ -48,7 +48,9 @@ class BitExtraction(Builder[Data]):
 
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch
-        facts = largest(lambda t: t <= SEARCH_LIMIT and self._shallow(arch, t) is not None)
+        # There are no more facts than bags of tokens.
+        most = _bags(arch.vocab, arch.context, SEARCH_LIMIT)
+        facts = largest(lambda t: t <= min(most, SEARCH_LIMIT) and self._shallow(arch, t) is not None)
         labels = type(self).labels_per_fact(arch.context)
         net = self._shallow(arch, facts) if facts else None
         if net is None:

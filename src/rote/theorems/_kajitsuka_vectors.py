@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,9 @@ def check_vectors(data: VectorTable, options: Options, theorem: str) -> None:
         raise UsageError(f"{theorem} takes vectors in exact arithmetic only; leave out --precision, or say exact.")
     if options.with_positions:
         raise UsageError("--with-positions is for token facts; add a coordinate to the vectors instead.")
+    for name, value in (("delta", options.delta), ("radius", options.radius)):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise UsageError(f"--{name} must be a finite number above 0, got {value:g}.")
     sequences = data.sequences()
     t, n, d = sequences.shape
     tokens, first, index = np.unique(sequences.reshape(t * n, d), axis=0, return_index=True, return_inverse=True)

@@ -1,0 +1,62 @@
+"""What several assumptions share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.assumptions._closest import distinct_rows
+from rote.assumptions._vectors import Vectors
+from rote.facts import FactTable
+
+if TYPE_CHECKING:
+    from rote.assumptions._kruskal import Kruskal
+
+__all__ = ["SHOWN", "Data", "first_equal", "query_kruskal", "row_ids", "words"]
+
+Data = FactTable | Vectors
+IntArray = npt.NDArray[np.int64]
+
+SHOWN = 10
+"""Offenders that are listed; all are counted."""
+SAMPLES = 2_000
+
+
+def words(indices: Iterable[int], limit: int = 6) -> str:
+    """Places for people, counted from 1: `3, 17 and 204`."""
+    shown = [f"{i + 1:,}" for i in indices]
+    more = f" and {len(shown) - limit:,} more" if len(shown) > limit else ""
+    if more or len(shown) < 2:
+        return ", ".join(shown[:limit]) + more
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def row_ids(data: Data) -> IntArray:
+    """The contexts (T x n, or 1 x n if shared) with equal tokens or vectors given equal numbers."""
+    if isinstance(data, FactTable):
+        return np.asarray(data.contexts)
+
+    def make() -> IntArray:
+        rows = data.contexts.reshape(-1, data.d_model)
+        return distinct_rows(rows)[1].reshape(-1, data.context)
+
+    return data.keep("row ids", make)
+
+
+def first_equal(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Rows that equal an earlier one, in order, and for each of them the first row that it equals."""
+    first, inverse = distinct_rows(np.asarray(keys, dtype=np.float64))
+    twin = first[inverse]
+    later = np.flatnonzero(twin != np.arange(len(keys)))
+    return later.astype(np.int64), twin[later]
+
+
+def query_kruskal(data: Vectors, rng: np.random.Generator) -> Kruskal:
+    """The Kruskal interval of the queries; two assumptions rest on it."""
+    from rote.assumptions._independence import Rows
+    from rote.assumptions._kruskal import kruskal
+
+    return data.keep("kruskal", lambda: kruskal(Rows(data.queries, data.query_roundoff), rng))

@@ -1,0 +1,150 @@
+"""Queries and contexts to be checked: real vectors without targets, with the precision in which they were stored.
+
+Notation: T = n_examples, n = context, d = d_model, u = unit roundoff of the stored numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.errors import DataError
+from rote.facts import VectorTable
+
+__all__ = ["Vectors", "read_vectors", "roundoff_of"]
+
+Array = npt.NDArray[np.float64]
+Answer = TypeVar("Answer")
+
+_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_LARGEST = 1e150  # squares of larger numbers overflow
+
+
+def roundoff_of(dtype: str, values: Array) -> float:
+    """How far a stored number may be from the one that was meant, relative to it; whole numbers are taken as exact."""
+    if np.all(values == np.rint(values)) and (not values.size or float(np.abs(values).max()) < 2.0**40):
+        return 0.0
+    return _ROUNDOFF.get(dtype, 2.0**-53)
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """T queries (T x d) and their contexts (T x n x d, or n x d if all examples share one)."""
+
+    queries: Array
+    contexts: Array
+    query_roundoff: float = 2.0**-53
+    context_roundoff: float = 2.0**-53
+    name: str = "vectors"
+    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def make(cls, queries: npt.ArrayLike, contexts: npt.ArrayLike, name: str = "vectors") -> Vectors:
+        """Check shapes and numbers; integers and every float format are taken."""
+        q, q_kind = _reals(queries, "queries", (2,), "T x d")
+        c, c_kind = _reals(contexts, "contexts", (2, 3), "T x n x d, or n x d if shared")
+        if 0 in q.shape or 0 in c.shape:
+            raise DataError(f"no axis may be empty: queries have shape {q.shape}, contexts {c.shape}.")
+        if c.shape[-1] != q.shape[1]:
+            raise DataError(
+                f"contexts and queries must agree on the last axis, the width d: contexts have {c.shape[-1]}, "
+                f"queries {q.shape[1]}."
+            )
+        if c.ndim == 3 and len(c) != len(q):
+            raise DataError(
+                f"contexts and queries must agree on the first axis, the examples: contexts have {len(c)}, "
+                f"queries {len(q)}; give one n x d context if all examples share it."
+            )
+        return cls(q, c, roundoff_of(q_kind, q), roundoff_of(c_kind, c), name)
+
+    @classmethod
+    def of_table(cls, table: VectorTable) -> Vectors:
+        """The vectors of a table; its targets play no part in the assumptions."""
+        return cls.make(table.queries, table.contexts, table.name)
+
+    @property
+    def shared(self) -> bool:
+        return self.contexts.ndim == 2
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.queries)
+
+    @property
+    def context(self) -> int:
+        return int(self.contexts.shape[-2])
+
+    @property
+    def d_model(self) -> int:
+        return int(self.queries.shape[1])
+
+    def keep(self, key: Any, make: Callable[[], Answer]) -> Answer:
+        """What `make` returns, computed once: several assumptions rest on the same interval."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        kept: Answer = self._kept[key]
+        return kept
+
+
+def read_vectors(path: str | os.PathLike[str]) -> Vectors:
+    """`queries` and `contexts` of a safetensors file; other tensors, such as targets, are left alone."""
+    from safetensors import SafetensorError, safe_open
+
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(f"there is no file {file}; check the path.")
+    found: dict[str, npt.NDArray[Any]] = {}
+    half: set[str] = set()
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            names = set(opened.keys())
+            for name in names & {"queries", "contexts"}:
+                if opened.get_slice(name).get_dtype() == "BF16":
+                    half.add(name)
+                else:
+                    found[name] = opened.get_tensor(name)
+        if half:
+            with safe_open(file, framework="pt") as opened:
+                found |= {name: opened.get_tensor(name).double().numpy() for name in half}
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{file} is not a safetensors file that can be read ({error}); write it again.") from None
+    if set(found) != {"queries", "contexts"}:
+        raise DataError(
+            f"{file} must hold the tensors queries (T x d) and contexts (T x n x d, or n x d if shared); it holds "
+            f"{', '.join(sorted(names)) or 'none'}."
+        )
+    made = Vectors.make(found["queries"], found["contexts"], file.stem)
+    if not half:
+        return made
+    return Vectors(
+        made.queries,
+        made.contexts,
+        roundoff_of("bfloat16", made.queries) if "queries" in half else made.query_roundoff,
+        roundoff_of("bfloat16", made.contexts) if "contexts" in half else made.context_roundoff,
+        made.name,
+    )
+
+
+def _reals(values: npt.ArrayLike, what: str, n_axes: tuple[int, ...], shape: str) -> tuple[Array, str]:
+    raw = np.asarray(values)
+    if raw.dtype.kind not in "fiu":
+        raise DataError(f"{what} must hold real numbers, got values of type {raw.dtype}.")
+    if raw.ndim not in n_axes:
+        raise DataError(f"{what} must have shape {shape}, got {raw.ndim} axes: {raw.shape}.")
+    made = np.array(raw, dtype=np.float64, order="C")
+    wrong = ~np.isfinite(made) | (np.abs(made) > _LARGEST)
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        owner = "the shared context" if what == "contexts" and made.ndim == 2 else f"example {at[0] + 1}"
+        raise DataError(
+            f"{what} must be finite (and at most {_LARGEST:g}), but {owner} holds {made[at]} at index {list(at)}, "
+            f"{int(wrong.sum())} such numbers in all; replace or drop them."
+        )
+    made.flags.writeable = False
+    return made, str(raw.dtype)

@@ -1,0 +1,211 @@
+"""The journal: one SQLite file that every result goes into, row by row, and that nothing but a result ever enters.
+
+A row is keyed by its cell's content hash, so that a result can be there once or not at all. The file is in WAL mode
+with full synchronisation: a process that is killed at any moment leaves every committed row and no half of one. Rows of
+a group are committed together.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rote._version import __version__
+from rote.errors import DataError, OutputError
+from rote.measure.cell import Cell
+
+__all__ = ["Journal"]
+
+SCHEMA = 1
+_APPLICATION = 0x726F7465  # "rote"
+_WAIT_SECONDS = 60
+_TABLE = """
+CREATE TABLE IF NOT EXISTS cells (
+    hash TEXT PRIMARY KEY,
+    sweep TEXT NOT NULL,
+    status TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    seed INTEGER NOT NULL,
+    config TEXT NOT NULL,
+    result TEXT NOT NULL,
+    version TEXT NOT NULL,
+    duration REAL NOT NULL,
+    finished TEXT NOT NULL
+) STRICT
+"""
+_PUT = """
+INSERT INTO cells (hash, sweep, status, reason, seed, config, result, version, duration, finished)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (hash) DO UPDATE SET
+    sweep = excluded.sweep, status = excluded.status, reason = excluded.reason, result = excluded.result,
+    version = excluded.version, duration = excluded.duration, finished = excluded.finished
+WHERE cells.status <> 'done'
+"""
+
+
+class Journal:
+    """Results in one file. Use it as a context manager; `write=False` neither creates nor changes anything."""
+
+    def __init__(self, path: str | Path, *, write: bool = True) -> None:
+        self.path = Path(path)
+        if self.path.is_dir():
+            raise OutputError(f"{self.path} is a directory; name a file for the results.")
+        if not write and not self.path.is_file():
+            raise DataError(f"there is no file {self.path}; give the file that `rote sweep --db` wrote.")
+        if write and not self.path.parent.is_dir():
+            raise OutputError(f"cannot write {self.path}: the directory {self.path.parent} does not exist; create it.")
+        try:
+            self.connection = self._open(write)
+            self._check(write)
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+
+    def _open(self, write: bool) -> sqlite3.Connection:
+        if write:
+            return sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+        where = self.path.resolve().as_uri()
+        connection = sqlite3.connect(f"{where}?mode=ro", uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.OperationalError:
+            # A directory that cannot be written to has no room for the shared memory of WAL mode.
+            connection.close()
+            if self.path.with_name(self.path.name + "-wal").exists():
+                raise
+            connection = sqlite3.connect(f"{where}?immutable=1", uri=True, isolation_level=None)
+        return connection
+
+    def _check(self, write: bool) -> None:
+        db = self.connection
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        empty = not tables and application == 0
+        if not empty and application != _APPLICATION:
+            self.close()
+            raise DataError(f"{self.path} is an SQLite file of another program; name another file for the results.")
+        if not empty and version != SCHEMA:
+            self.close()
+            raise DataError(
+                f"{self.path} was written by another version of rote (journal format {version}, this one reads "
+                f"{SCHEMA}); use that version, or name another file."
+            )
+        if empty and not write:
+            self.close()
+            raise DataError(f"{self.path} holds no results: it is an empty file.")
+        if write:
+            # Each of these takes a lock, waits for others, and changes nothing that is already so.
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(_TABLE)
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            db.execute(f"PRAGMA user_version = {SCHEMA}")
+            db.execute("COMMIT")
+
+    def put(self, sweep: str, cells: Sequence[Cell], results: Sequence[Mapping[str, Any]]) -> None:
+        """Store the results of a group, all or none. A row that is done is never replaced."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        rows = []
+        for cell, result in zip(cells, results, strict=True):
+            rest = {k: v for k, v in result.items() if k not in ("status", "reason", "duration")}
+            rows.append(
+                (
+                    cell.hash,
+                    sweep,
+                    str(result["status"]),
+                    str(result.get("reason", "")),
+                    cell.seed,
+                    json.dumps(cell.to_dict(), sort_keys=True),
+                    json.dumps(rest, sort_keys=True, allow_nan=False),
+                    __version__,
+                    float(result.get("duration", 0.0)),
+                    now,
+                )
+            )
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                self.connection.executemany(_PUT, rows)
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+
+    def statuses(self) -> dict[str, str]:
+        """Status by hash."""
+        try:
+            return dict(self.connection.execute("SELECT hash, status FROM cells"))
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every result as one flat record, in the order of the cells' configurations."""
+        try:
+            found = self.connection.execute(
+                "SELECT hash, sweep, status, reason, config, result, version, duration, finished FROM cells "
+                "ORDER BY config"
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        for key, sweep, status, reason, config, result, version, duration, finished in found:
+            try:
+                shape, values = json.loads(config), json.loads(result)
+            except json.JSONDecodeError:
+                raise DataError(
+                    f"{self.path}: the row {key[:12]} is damaged; delete it and run the sweep again."
+                ) from None
+            # The number of facts of a result is the one that was used; None in a configuration means all.
+            yield {
+                **shape,
+                **values,
+                "status": status,
+                "reason": reason,
+                "sweep": sweep,
+                "version": version,
+                "duration": duration,
+                "finished": finished,
+                "hash": key,
+            }
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _refusal(self, error: sqlite3.Error) -> OutputError | DataError:
+        text = str(error)
+        if "not a database" in text or "malformed" in text:
+            return DataError(f"{self.path} is no SQLite file, or it is damaged ({text}); name another file.")
+        if "full" in text:
+            return OutputError(
+                f"cannot write {self.path}: the disk is full. Finished groups are kept; free some space and run again."
+            )
+        if "readonly" in text:
+            return OutputError(
+                f"cannot write {self.path}: it is read-only; change its permissions or name another file."
+            )
+        if "locked" in text or "busy" in text:
+            return OutputError(f"{self.path} is locked by another program; wait for it, or name another file.")
+        if "unable to open" in text:
+            return OutputError(f"cannot open {self.path}: check the path and its permissions.")
+        return OutputError(f"{self.path}: {text}; what was finished before is kept.")
+
+
+def flat_columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """All column names of flat rows, in the order of their first appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row))

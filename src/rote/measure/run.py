@@ -1,0 +1,250 @@
+"""Running a group of cells that differ only in their seeds: plain dictionaries in, plain dictionaries out.
+
+This is all that a worker does, on this machine or another. It writes nothing and knows no journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rote.errors import RoteError, UsageError
+from rote.facts import FactTable, VectorTable, random_facts, random_vectors
+from rote.measure.cell import Cell
+from rote.measure.search import largest
+
+__all__ = ["draw", "run_group", "start_of"]
+
+Note = Callable[[str], None]
+_START_BITS = 1.1
+"""Bits a parameter at which the search for a trained capacity begins."""
+
+
+def draw(cell: Cell, count: int) -> FactTable | VectorTable:
+    """The first `count` of the facts that belong to a cell's seed; a longer table begins with the shorter one."""
+    rng = np.random.default_rng([cell.seed, 0])
+    if cell.vectors:
+        whole = random_vectors(
+            max(1024, 1 << (count - 1).bit_length()),
+            cell.context,
+            cell.d_model,
+            rng=rng,
+            sharing=cell.sharing,
+            n_classes=None if cell.regression else cell.vocab,
+        )
+        contexts = whole.contexts if whole.shared else whole.contexts[:count]
+        return VectorTable(contexts, whole.queries[:count], whole.targets[:count], whole.n_classes, whole.name)
+    size = min(cell.most, max(4096, 1 << (count - 1).bit_length()))
+    table = random_facts(size, cell.context, cell.vocab, rng=rng)
+    name = f"random-{count}x{cell.context}-of-{cell.vocab}"
+    return FactTable(table.contexts[:count], table.targets[:count], table.vocabulary, None, name)
+
+
+def run_group(
+    records: Sequence[Mapping[str, Any]],
+    *,
+    max_memory: int | None = None,
+    device: str = "cpu",
+    note: Note | None = None,
+) -> list[dict[str, Any]]:
+    """Results of cells that differ only in their seeds, in order; a failure is a result with its reason."""
+    before = time.perf_counter()
+    try:
+        cells = [Cell.from_dict(record) for record in records]
+        if len({cell.group for cell in cells}) != 1:
+            raise UsageError("cells of one group may differ only in their seeds.")
+        with _one_thread():
+            found = _run(cells, max_memory, device, note or (lambda _: None))
+    except RoteError as error:
+        found = [{"status": "failed", "reason": str(error)} for _ in records]
+    except MemoryError:
+        found = [{"status": "failed", "reason": "not enough memory"} for _ in records]
+    except Exception as error:
+        # Whatever goes wrong in one cell is that cell's result, and the sweep goes on.
+        found = [{"status": "failed", "reason": f"{type(error).__name__}: {str(error)[:300]}"} for _ in records]
+    spent = (time.perf_counter() - before) / max(1, len(records))
+    return [{**item, "duration": spent} for item in found]
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums are taken in the same order whoever runs the cells."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
+    if cells[0].by != "train":
+        return [_built(cell, note) for cell in cells]
+    if cells[0].task == "recall":
+        return _recall(cells, max_memory, device, note)
+    return _capacity(cells, max_memory, device, note)
+
+
+def _recall(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
+    from rote.train import train
+
+    cell, recipe = cells[0], cells[0].training()
+    count = cell.n_facts or cell.most
+    tables: Any = [draw(one, count) for one in cells]
+    note(f"{count:,} facts, {len(cells)} seeds, {recipe.n_steps(count):,} steps of {recipe.name}")
+    outcomes = train(
+        cell.spec,
+        tables,
+        recipe,
+        [one.seed for one in cells],
+        device=device,
+        max_memory=max_memory,
+        needed=cell.recall,
+    )
+    return [
+        {
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "n_facts": outcome.n_facts,
+            "recalled": outcome.recalled,
+            "share": outcome.share,
+            "published": outcome.published,
+            "loss": outcome.loss if math.isfinite(outcome.loss) else None,
+            "steps": outcome.steps,
+            "trained_by": recipe.name,
+            "params": cell.spec.params,
+        }
+        for outcome in outcomes
+    ]
+
+
+def start_of(cell: Cell) -> int:
+    """Where a search begins: at the theorem's number for a construction, at a guess for training."""
+    if cell.by == "train":
+        bits = 4.0 if cell.regression else cell.bits_per_fact
+        if cell.vectors:
+            return max(1, cell.n_heads * (min(cell.context, cell.arch.d_head) - 1) + 1)
+        return max(1, int(_START_BITS * cell.spec.params / bits))
+    from rote.building import builders
+    from rote.theorems import Setting
+
+    shared = cell.vectors and cell.sharing == 1
+    bound = builders()[cell.by].bound(Setting(cell.arch, shared_context=shared))
+    return bound.facts or max(1, cell.n_heads * cell.arch.d_head + cell.d_model)
+
+
+def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
+    from rote.train import train
+
+    cell, recipe = cells[0], cells[0].training()
+    by_seed = {one.seed: one for one in cells}
+    diverged: dict[int, int] = dict.fromkeys(by_seed, 0)
+    reasons: dict[int, str] = dict.fromkeys(by_seed, "")
+
+    def ask(counts: Mapping[int, int]) -> dict[int, bool]:
+        seeds = list(counts)
+        tables: Any = [draw(by_seed[seed], counts[seed]) for seed in seeds]
+        outcomes = train(cell.spec, tables, recipe, seeds, device=device, max_memory=max_memory, needed=cell.recall)
+        answers = {}
+        for seed, outcome in zip(seeds, outcomes, strict=True):
+            answers[seed] = outcome.recalled >= math.ceil(cell.recall * counts[seed] - 1e-9)
+            if outcome.status == "diverged" and not answers[seed]:
+                diverged[seed] += 1
+                reasons[seed] = outcome.reason
+        told = sorted(counts.values())
+        span = f"{told[0]:,}" if told[0] == told[-1] else f"{told[0]:,} to {told[-1]:,}"
+        note(f"{span} facts: {sum(answers.values())} of {len(answers)} seeds recall them")
+        return answers
+
+    brackets = largest(list(by_seed), ask, start=start_of(cell), most=cell.most, tolerance=cell.tolerance)
+    found = []
+    for one in cells:
+        bracket = brackets[one.seed]
+        nothing = bracket.low == 0 and diverged[one.seed] == bracket.tries
+        found.append(
+            {
+                "status": "diverged" if nothing else "done",
+                "reason": reasons[one.seed] if nothing else "",
+                "capacity": bracket.low,
+                "failed_at": bracket.high,
+                "tries": bracket.tries,
+                "diverged_tries": diverged[one.seed],
+                "trained_by": recipe.name,
+                "params": cell.spec.params,
+            }
+        )
+    return found
+
+
+def _built(cell: Cell, note: Note) -> dict[str, Any]:
+    """Capacity or recall by closed form; `build` is the best construction of all."""
+    from rote.building import builders
+
+    if cell.by == "build":
+        kind = "vectors" if cell.vectors else "facts"
+        names = [key for key, builder in builders(kind).items() if builder.native == "floats"]
+        tried = [_built(cell.replace(by=name), note) for name in names]
+        done = [item for item in tried if item["status"] == "done"]
+        if not done:
+            why = "; ".join(f"{name}: {item['reason']}" for name, item in zip(names, tried, strict=True))
+            return {"status": "failed", "reason": why}
+        key = "capacity" if cell.task == "capacity" else "share"
+        return max(done, key=lambda item: item[key])
+    if cell.task == "recall":
+        return _built_once(cell, cell.n_facts or cell.most)
+    last: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+
+    def ask(counts: Mapping[int, int]) -> dict[int, bool]:
+        count = counts[cell.seed]
+        item = _built_once(cell, count)
+        good = item["status"] == "done" and item["recalled"] >= math.ceil(cell.recall * count - 1e-9)
+        note(f"{cell.by}: {count:,} facts {'recalled' if good else 'not recalled'}")
+        last.update(item)
+        if good:
+            kept.clear()
+            kept.update(item)
+        return {cell.seed: good}
+
+    bracket = largest([cell.seed], ask, start=start_of(cell), most=cell.most, tolerance=cell.tolerance)[cell.seed]
+    if bracket.low == 0:
+        return {"status": "failed", "reason": last.get("reason") or "not even one fact is recalled"}
+    return {
+        "status": "done",
+        "reason": "",
+        "capacity": bracket.low,
+        "failed_at": bracket.high,
+        "tries": bracket.tries,
+        "params": kept["params"],
+        "trained_by": cell.by,
+    }
+
+
+def _built_once(cell: Cell, count: int) -> dict[str, Any]:
+    from rote.building import Request, build_at, builders
+
+    arch = cell.arch.replace(gated=True) if cell.d_mlp else cell.arch
+    request = Request(with_=cell.by, dtype=cell.dtype, partial=True)
+    try:
+        memory = build_at(builders()[cell.by], draw(cell, count), arch, request, cell.seed)
+    except (RoteError, np.linalg.LinAlgError) as error:
+        return {"status": "failed", "reason": str(error), "recalled": 0}
+    share = float(memory.certificate["recall"][cell.dtype])
+    params = memory.certificate["params"]
+    return {
+        "status": "done",
+        "reason": "",
+        "n_facts": count,
+        "recalled": round(share * count),
+        "share": share,
+        "published": share,
+        "params": int(params["full"] if isinstance(params, dict) else params),
+        "trained_by": cell.by,
+    }

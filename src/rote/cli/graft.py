@@ -36,7 +36,7 @@ def graft(
     max_layers: Annotated[int, typer.Option(min=1, help="Add at most so many layers.")] = 3,
     keep_tokens: Annotated[
         int, typer.Option(min=256, help="Tokens of TEXT for the fit; three quarters as many others are the test.")
-    ] = 16_000,
+    ] = 14_000,
     decoys: Annotated[
         int, typer.Option(min=0, help="Also fit N prompts with unknown keys, to be answered as before.")
     ] = 0,
@@ -71,7 +71,7 @@ def graft(
         max_layers=max_layers,
         fit_tokens=keep_tokens,
         test_tokens=keep_tokens * 3 // 4,
-        own_windows=max(6, keep_tokens // 166),
+        own_windows=max(6, keep_tokens // 200),
         decoys=decoys,
         paraphrases=paraphrase or (),
         cache=cache,

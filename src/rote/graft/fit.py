@@ -143,7 +143,10 @@ def _fit_one(
     scale = torch.where(scale.abs() < 1e-6, torch.full_like(scale, 1e-6), scale)
     width = int(model.config.intermediate_size)
     progress("gates", 0, 1, None)
-    gate = choose_gate(normalise(facts, eps)[0], normalise(text, eps)[0], width, rng)
+    x, _ = normalise(facts, eps)
+    offsets = x * model.model.norm.weight.float()
+    wrong, near, classes = Readout.before(offsets, targets, unembed, later)
+    gate = choose_gate(x, normalise(text, eps)[0], width, rng)
 
     def psi(states: Tensor) -> Tensor:
         phi, rms = _phi(gate, states, eps, model.dtype)
@@ -158,18 +161,20 @@ def _fit_one(
         price=_PRICE,
     )
     white = torch.cat([psi(part) @ back.T for part in torch.split(facts, _CHUNK)])
-    x, _ = normalise(facts, eps)
-    problem = Readout(white, x * model.model.norm.weight.float(), targets, unembed, later)
+    problem = Readout(white, offsets, targets, unembed, later)
+    problem.classes = classes
+    if near.any():
+        problem.active &= near
     n_rows = len(targets)
 
     def report(iteration: int, right: int) -> None:
         progress("fit", min(iteration, 400), 400, None)
 
-    wrong, _ = problem.look(limit=512)
     solution = problem.solve(back, scale, report=report)
     notes = {
         "width": width,
         "rows": n_rows,
+        "rows_wrong_before": int(wrong.sum()),
         "rows_wrong": int(solution.wrong.sum()),
         "smallest_lead": solution.lead,
         "iterations": solution.iterations,

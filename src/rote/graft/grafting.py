@@ -43,9 +43,9 @@ class GraftRequest:
     sample: int | None = None
     seed: int = 0
     max_layers: int = 3
-    fit_tokens: int = 16_000
-    test_tokens: int = 12_000
-    own_windows: int = 96
+    fit_tokens: int = 14_000
+    test_tokens: int = 10_500
+    own_windows: int = 70
     """Windows of the model's own prose for the fit; a third as many others are a test."""
     decoys: int = 0
     """Prompts with unknown keys to be fitted too: after them the model shall say what it said before."""
@@ -117,21 +117,23 @@ def graft(
     inside = [p.ids[:-1] for p in prompts[:: max(1, len(prompts) // 64)] if len(p.ids) > 1]
     inner = states("states inside of prompts", inside, [0] * len(inside))
     count = request.own_windows + request.own_windows // 3
+    answers = list(dict.fromkeys(prompt.answer for prompt in prompts))
     own, own_states = own_text(
         source.model,
         source.tokenizer,
         count,
+        answers,
         rng=rng,
         cache=cache,
-        key=hashlib.sha256(f"{key} {request.seed}".encode()).hexdigest()[:16],
+        key=hashlib.sha256(repr((key, request.seed, answers)).encode()).hexdigest()[:16],
         advance=clock.stage("the model's own prose", 96),
     )
     length = len(own[0])
     cut = request.own_windows * length
     text = torch.cat([states("states of text", fit_windows, [0] * len(fit_windows)), inner, own_states[:cut]])
     unseen = {
-        "locality": (test_windows, states("states of unseen text", test_windows, [0] * len(test_windows))),
-        "locality_own_prose": (own[request.own_windows :], own_states[cut:]),
+        "locality": test_windows,
+        "locality_own_prose": own[request.own_windows :],
     }
     clock.lap("states of text")
     keep_rows, targets, later = _rows_of(prompts)

@@ -2,10 +2,14 @@
 
 A text that somebody hands over covers some subjects; what the model itself writes covers what it was made for, and
 costs no data. Gates that stay shut on it stay shut on ordinary prose. The states come with the sampling, for nothing.
+
+Every third window begins with an answer in another sentence, because the states that resemble those of facts most are
+those inside of the same names in ordinary text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,11 +29,33 @@ OPENINGS = (
     "What is", "The most", "On the", "Our", "After the", "Because", "These", "Dr.", "While", "Here is",
 )  # fmt: skip
 _LENGTH = 96
+_BEFORE_ANSWERS = (
+    "People from", "The history of", "She wrote about", "This is about", "They talked of", "A letter to", "We like",
+    "Nothing is known of",
+)  # fmt: skip
+
+
+def _openings(count: int, answers: Sequence[str], seed: int) -> list[str]:
+    draw = np.random.default_rng(seed)
+    made = [OPENINGS[k % len(OPENINGS)] for k in draw.permutation(count)]
+    for k in range(0, count, 3):
+        answer = answers[int(draw.integers(len(answers)))]
+        space = "" if answer[:1].isspace() else " "
+        made[k] = _BEFORE_ANSWERS[int(draw.integers(len(_BEFORE_ANSWERS)))] + space + answer
+    return made
 
 
 @torch.no_grad()
 def own_text(
-    model: Any, tokenizer: Any, count: int, *, rng: np.random.Generator, cache: Cache, key: str, advance: Advance
+    model: Any,
+    tokenizer: Any,
+    count: int,
+    answers: Sequence[str],
+    *,
+    rng: np.random.Generator,
+    cache: Cache,
+    key: str,
+    advance: Advance,
 ) -> tuple[list[tuple[int, ...]], Tensor]:
     """`count` windows sampled at temperature 1, and their states, one window after the other."""
     name = f"own-{key}-{count}"
@@ -38,9 +64,8 @@ def own_text(
     if known[0] is not None and known[1] is not None:
         return [tuple(row) for row in known[0].tolist()], known[1]
     generator = torch.Generator().manual_seed(seed)
-    starts = [ids for ids in encode(tokenizer, OPENINGS) if ids]
     # Openings of several tokens are fed one token at a time, so that all windows stay in step.
-    chosen = [starts[k % len(starts)] for k in range(count)]
+    chosen = [ids for ids in encode(tokenizer, _openings(count, answers, seed)) if ids]
     ids = torch.tensor([[start[0]] for start in chosen])
     whole = [ids]
     caught: list[Tensor] = []
@@ -48,12 +73,12 @@ def own_text(
     past = None
     try:
         for step in range(_LENGTH):
-            out = model(input_ids=ids, past_key_values=past, use_cache=True, logits_to_keep=1)
+            out = model.model(input_ids=ids, past_key_values=past, use_cache=True)
             past = out.past_key_values
             advance(1)
             if step == _LENGTH - 1:
                 break
-            chances = torch.softmax(out.logits[:, -1].float(), 1)
+            chances = torch.softmax(model.lm_head(out.last_hidden_state[:, -1].contiguous()).float(), 1)
             ids = torch.multinomial(chances, 1, generator=generator)
             given = torch.tensor([start[step + 1] if step + 1 < len(start) else -1 for start in chosen])[:, None]
             ids = torch.where(given >= 0, given, ids)

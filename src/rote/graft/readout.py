@@ -86,6 +86,14 @@ class Readout:
         self.classes = torch.unique(targets)
         self.iterations = 0
 
+    @classmethod
+    def before(cls, offsets: Tensor, targets: Tensor, unembed: Tensor, later: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the original says: rows that it gets wrong, rows that need help, and the strongest competitors."""
+        bare = cls(offsets.new_empty(len(offsets), 0), offsets, targets, unembed, later)
+        bare.active[:] = False
+        wrong, _ = bare.look(limit=512)
+        return wrong, bare.active, bare.classes
+
     def look(self, limit: int = 64) -> tuple[Tensor, float]:
         """Rows that some token of the vocabulary beats; rows and tokens within the margin join the fit."""
         n_rows = len(self.targets)
@@ -196,7 +204,6 @@ class Readout:
         `back` is the whitening matrix, `scale` the final norm's weights g.
         """
         best: tuple[int, Tensor, Tensor, float] | None = None
-        wrong, lead = self.look(limit=512)
         used = 0
         for used in range(1, rounds + 1):
             self.descend(iterations if used > 1 else 2 * iterations, report)

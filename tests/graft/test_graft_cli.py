@@ -153,6 +153,7 @@ def test_prompts_that_end_in_the_same_state(capsys: pytest.CaptureFixture[str], 
     code, _, err = call(capsys, tmp_path, tmp_path / "made")
     assert code == 2
     assert "end in the same state" in err and "'The code " in err and err.count("\n") == 1
+    assert not list(tmp_path.glob(".made*"))
 
 
 def test_models_that_do_not_fit(capsys: pytest.CaptureFixture[str], place: Path, tmp_path: Path) -> None:

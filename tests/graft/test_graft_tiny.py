@@ -89,6 +89,18 @@ def test_every_fact_is_said_and_the_original_comes_back(
     assert files_of(restored) == before
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_short_number_formats(tmp_path: Path, dtype: str) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model", "mistral")
+    table = read_raw(tiny_models.write_table(tmp_path / "facts.csv", 24))
+    certificate = graft(model, table, request(tmp_path, dtype=dtype), tmp_path / "made")
+    assert certificate["recall"] == 1.0 and certificate["dtype"] == dtype
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "made")
+    assert loaded.dtype == getattr(torch, dtype)
+    ungraft(tmp_path / "made", tmp_path / "back")
+    assert files_of(tmp_path / "back") == files_of(model)
+
+
 def test_the_added_attention_is_silent_and_the_rest_is_the_original(tmp_path: Path) -> None:
     model = tiny_models.write_tiny(tmp_path / "model", "llama", tied=True)
     table = tiny_models.write_table(tmp_path / "facts.csv", 24)

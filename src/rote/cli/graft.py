@@ -140,13 +140,13 @@ def _show(c: dict[str, Any], directory: Path) -> None:
         table.add_row("  likeliest token unchanged", "", _share(local["top1_unchanged"]))
         table.add_row("  mean KL divergence, nats", "", f"{local['mean_kl']:.2g}")
     out.print(table)
+    spoken = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("prompt", "before", "after"):
+        spoken.add_column(column, overflow="fold")
     for item in c["prompts"]:
-        out.print(f"{item['prompt']} ...", markup=False)
-        if item["same"]:
-            out.print(f"  before and after: {item['after']!r}", markup=False)
-        else:
-            out.print(f"  before: {item['before']!r}", markup=False)
-            out.print(f"  after:  {item['after']!r}", markup=False)
+        after = "the same" if item["same"] else repr(item["after"])
+        spoken.add_row(escape(item["prompt"]), escape(repr(item["before"])), escape(after))
+    out.print(spoken)
     for item in c["paraphrases"]:
         out.print(
             f"{item['recalled']:,} of {item['asked']:,} recalled by a prompt that was not grafted: "

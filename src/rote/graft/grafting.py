@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rote._version import __version__
 from rote.construct.record import Progress, quiet
-from rote.errors import DataError, UsageError
+from rote.errors import DataError, RoteError, UsageError
 from rote.facts.rawrows import RawRows
 from rote.graft.background import default_text, read_text, windows
 from rote.graft.files import fill_graft, layer_tensors, write_certificate
@@ -80,12 +80,34 @@ class _Clock:
         self.begun = now
 
 
-@torch.no_grad()
 def graft(
     model: Path, rows: RawRows, request: GraftRequest, output: Path, *, force: bool = False, progress: Progress = quiet
 ) -> dict[str, Any]:
     """Write the grafted model to `output` and return its certificate."""
     refuse_existing(output, force)
+    workplace = request.cache or output.parent / f".{output.name}.graft"
+    try:
+        certificate = _graft(model, rows, request, output, workplace, force, progress)
+    except RoteError:
+        # What is refused will be asked differently, so its states are of no use; after an interruption they are.
+        if request.cache is None:
+            shutil.rmtree(workplace, ignore_errors=True)
+        raise
+    if request.cache is None:
+        shutil.rmtree(workplace, ignore_errors=True)
+    return certificate
+
+
+@torch.no_grad()
+def _graft(
+    model: Path,
+    rows: RawRows,
+    request: GraftRequest,
+    output: Path,
+    workplace: Path,
+    force: bool,
+    progress: Progress,
+) -> dict[str, Any]:
     templates = parse_templates(request.templates, request.answers, rows.columns)
     paraphrases = [parse_templates([text], request.answers[:1], rows.columns)[0] for text in request.paraphrases]
     if request.max_layers < 1:
@@ -94,7 +116,6 @@ def graft(
     chosen = choose_rows(rows, request.sample, rng)
     texts = default_text() if request.keep is None else read_text(request.keep)
     clock = _Clock(progress)
-    workplace = request.cache or output.parent / f".{output.name}.graft"
     cache = Cache(workplace)
     progress("load the model", 0, 1, None)
     source = open_source(model, request.dtype, workplace=workplace)
@@ -169,8 +190,6 @@ def graft(
         write_certificate(part, certificate)
 
     write_directory(output, write, force=force)
-    if request.cache is None:
-        shutil.rmtree(workplace, ignore_errors=True)
     return certificate
 
 
@@ -262,7 +281,8 @@ def _words(prompts: Sequence[Prompt], wanted: int) -> str:
             prefix = prompt.ids + prompt.answer_ids[:k]
             if prefix not in seen:
                 if len(seen) == wanted:
-                    return f"{prompt.text!r}" + (f" + {prompt.answer!r} after {k} tokens" if k else "")
+                    after = f" + {prompt.answer!r} after {k} token{'s' if k > 1 else ''}" if k else ""
+                    return repr(prompt.text) + after
                 seen.add(prefix)
     raise DataError(f"there is no row {wanted}.")
 

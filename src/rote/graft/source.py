@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
-from rote.model.checkpoint import file_sha256, write_directory
+from rote.model.checkpoint import file_sha256, read_json, write_directory
 
 __all__ = [
     "FAMILIES",
@@ -181,8 +181,10 @@ def shard_names(path: Path) -> list[str]:
     if (path / _SINGLE).is_file():
         return [_SINGLE]
     if (path / _INDEX).is_file():
-        weight_map = json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"]
-        names = sorted(set(weight_map.values()))
+        weight_map = read_json(path / _INDEX).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
+            raise CheckpointError(f"{path / _INDEX} has no weight_map; the download is incomplete.")
+        names = sorted(set(map(str, weight_map.values())))
         missing = [name for name in names if not (path / name).is_file()]
         if missing:
             raise CheckpointError(f"{path} has no {missing[0]}, which its index names; the download is incomplete.")
@@ -210,15 +212,9 @@ def _gguf_file(path: Path) -> Path | None:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} has no config.json; it is no model directory of Hugging Face.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path / 'config.json'} is no valid JSON ({error}).") from None
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path / 'config.json'} must hold a JSON object, got a {type(config).__name__}.")
-    return config
+    if not (path / "config.json").is_file():
+        raise CheckpointError(f"{path} has no config.json; it is no model directory of Hugging Face.")
+    return read_json(path / "config.json")
 
 
 def _check_family(path: Path, config: dict[str, Any]) -> None:
@@ -231,12 +227,10 @@ def _check_family(path: Path, config: dict[str, Any]) -> None:
     act = config.get("hidden_act", "silu")
     if act not in ("silu", "swish"):
         raise UsageError(f"{path} has the activation {act!r}; a graft's gates are closed by SiLU, so it needs silu.")
-    if (path / "certificate.json").is_file():
-        certificate = json.loads((path / "certificate.json").read_text(encoding="utf-8"))
-        if "graft" in certificate:
-            raise UsageError(
-                f"{path} is grafted already; graft the original with all facts together (`rote ungraft` restores it)."
-            )
+    if (path / "certificate.json").is_file() and "graft" in read_json(path / "certificate.json"):
+        raise UsageError(
+            f"{path} is grafted already; graft the original with all facts together (`rote ungraft` restores it)."
+        )
 
 
 def _check_tied(path: Path) -> None:

@@ -161,8 +161,9 @@ def _show(c: dict[str, Any], directory: Path) -> None:
     )
     for item in c["failed"][:5]:
         out.print(f"lost: {item['prompt']!r} said {item['said']!r}, not {item['answer']!r}", markup=False)
-    seconds = c["seconds"]
+    seconds, cpu = c["seconds"], c["cpu_seconds"]
     out.print(f"{number(float(sum(seconds.values())))} s: " + ", ".join(f"{k} {v:.0f}" for k, v in seconds.items()))
+    out.print(f"processor time: {cpu['build']:.0f} s to build, {cpu['examine']:.0f} s to examine")
 
 
 def _share(value: float) -> str:

@@ -173,6 +173,7 @@ def _graft(
     def write(part: Path) -> None:
         record = fill_graft(part, source, tensors, len(layers), request.dtype)
         clock.lap("write")
+        built = time.process_time()
         grafted = load_model(part, "auto")
         found = examine(
             source, grafted, prompts, rows, templates, paraphrases, unseen, known=known, rng=rng, stage=clock.stage
@@ -186,7 +187,10 @@ def _graft(
             "added": sum(t.numel() for t in tensors.values()),
         }
         certificate["seconds"] = {name: round(value, 1) for name, value in clock.seconds.items()}
-        certificate["cpu_seconds"] = round(time.process_time() - clock.worked, 1)
+        certificate["cpu_seconds"] = {
+            "build": round(built - clock.worked, 1),
+            "examine": round(time.process_time() - built, 1),
+        }
         write_certificate(part, certificate)
 
     write_directory(output, write, force=force)

@@ -18,7 +18,7 @@ from torch import Tensor
 from rote.construct.record import Progress
 from rote.errors import DataError
 from rote.graft.gate import Gate, choose_gate, features, normalise
-from rote.graft.readout import Readout, Solution, whitening
+from rote.graft.readout import Readout, Solution, even_tokens, whitening
 
 __all__ = ["Layer", "fit_layers", "refuse_twins"]
 
@@ -69,7 +69,6 @@ def fit_layers(
     model: Any,
     facts: Tensor,
     targets: Tensor,
-    later: Tensor,
     text: Tensor,
     decoys: Tensor,
     *,
@@ -98,11 +97,10 @@ def fit_layers(
             [model.lm_head(model.model.norm(h.to(model.dtype))).argmax(1) for h in torch.split(decoys, 1024)]
         )
         facts, targets = torch.cat([facts, decoys]), torch.cat([targets, said])
-        later = torch.cat([later, torch.zeros(len(decoys), dtype=torch.bool)])
     base: Tensor | None = None
     layers: list[Layer] = []
     for _ in range(max_layers):
-        layer, solution, wrong = _fit_one(model, facts, targets, later, text, eps, rng, progress)
+        layer, solution, wrong = _fit_one(model, facts, targets, text, eps, rng, progress)
         base = wrong[:n_facts] if base is None else base
         layers.append(layer)
         if not solution.wrong[:n_facts].any():
@@ -133,7 +131,6 @@ def _fit_one(
     model: Any,
     facts: Tensor,
     targets: Tensor,
-    later: Tensor,
     text: Tensor,
     eps: float,
     rng: np.random.Generator,
@@ -144,8 +141,9 @@ def _fit_one(
     width = int(model.config.intermediate_size)
     progress("gates", 0, 1, None)
     x, _ = normalise(facts, eps)
-    offsets = x * model.model.norm.weight.float()
-    wrong, near, classes = Readout.before(offsets, targets, unembed, later)
+    even, uneven = even_tokens(unembed)
+    offsets, unembed = (x * model.model.norm.weight.float()) @ uneven, unembed @ even
+    wrong, near, classes = Readout.before(offsets, targets, unembed)
     gate = choose_gate(x, normalise(text, eps)[0], width, rng)
 
     def psi(states: Tensor) -> Tensor:
@@ -161,16 +159,16 @@ def _fit_one(
         price=_PRICE,
     )
     white = torch.cat([psi(part) @ back.T for part in torch.split(facts, _CHUNK)])
-    problem = Readout(white, offsets, targets, unembed, later)
+    problem = Readout(white, offsets, targets, unembed)
     problem.classes = classes
     if near.any():
-        problem.active &= near
+        problem.active = near
     n_rows = len(targets)
 
     def report(iteration: int, right: int) -> None:
         progress("fit", min(iteration, 400), 400, None)
 
-    solution = problem.solve(back, scale, report=report)
+    solution = problem.solve(back, even, scale, report=report)
     notes = {
         "width": width,
         "rows": n_rows,

@@ -157,9 +157,9 @@ def _graft(
         "locality_own_prose": own[request.own_windows :],
     }
     clock.lap("states of text")
-    keep_rows, targets, later = _rows_of(prompts)
+    keep_rows, targets = _rows_of(prompts)
     layers, base_wrong = _fitted(
-        source, request, cache, prompts, facts[keep_rows], targets, later, text, decoy_states, rng, progress
+        source, request, cache, prompts, facts[keep_rows], targets, text, decoy_states, rng, progress
     )
     clock.lap("fit")
     first = source.n_layers
@@ -213,10 +213,10 @@ def _decoys(
     return encode(source.tokenizer, near_misses(rows, some, template, known, rng))
 
 
-def _rows_of(prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of the fit: which states to use (a sequence that two facts share counts once), targets, and not-first."""
+def _rows_of(prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
+    """Rows of the fit: which states to use (a sequence that two facts share counts once), and targets."""
     seen: set[tuple[int, ...]] = set()
-    index, targets, later = [], [], []
+    index, targets = [], []
     at = 0
     for prompt in prompts:
         for k, token in enumerate(prompt.answer_ids):
@@ -225,9 +225,8 @@ def _rows_of(prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor, Tensor]:
                 seen.add(prefix)
                 index.append(at)
                 targets.append(token)
-                later.append(k > 0)
             at += 1
-    return torch.tensor(index), torch.tensor(targets), torch.tensor(later)
+    return torch.tensor(index), torch.tensor(targets)
 
 
 def _fitted(
@@ -237,7 +236,6 @@ def _fitted(
     prompts: Sequence[Prompt],
     facts: Tensor,
     targets: Tensor,
-    later: Tensor,
     text: Tensor,
     decoys: Tensor,
     rng: np.random.Generator,
@@ -258,7 +256,6 @@ def _fitted(
         source.model,
         facts,
         targets,
-        later,
         text,
         decoys,
         rng=rng,

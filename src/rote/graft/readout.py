@@ -7,9 +7,12 @@ z = g * h / rms(h) and psi = phi / rms(h) the problem is:  find V with
     argmax_j  U_j . (z_t + V psi_t) = target_t     for every row t and j over the whole vocabulary.
 
 The cross-entropy is convex in V. The target's logit is lowered by a margin first, so that a solved row leads by that
-margin. Features are whitened together with those of ordinary text, which makes output on ordinary text dear.
+margin. Features are whitened together with those of ordinary text, which makes output on ordinary text dear. The other
+side is whitened too: with S = (U^T U / N)^(-1/2), tokens are U S, offsets S^(-1) z, and V = S V'. Then |V'|^2 is the
+mean square of all changes of logits, over rows and vocabulary, and a penalty on it keeps tokens quiet that the fit does
+not look at.
 
-Not all of it is looked at all of the time: the fit starts with some rows and with the targets and their strongest
+Not all of it is looked at all of the time: the fit starts with the rows that need it, the targets and their strongest
 competitors. Then every row is run against the whole vocabulary; rows that are wrong and the tokens that beat them join.
 """
 
@@ -24,7 +27,7 @@ from torch import Tensor
 
 from rote.construct.convex import two_loop
 
-__all__ = ["Readout", "Solution", "whitening"]
+__all__ = ["Readout", "Solution", "even_tokens", "whitening"]
 
 FeatureFn = Callable[[int, int], Tensor]
 Report = Callable[[int, int], None]
@@ -62,6 +65,16 @@ def whitening(psi: FeatureFn, n_rows: int, text: Tensor, *, price: float, cutoff
     return matrix
 
 
+def even_tokens(unembed: Tensor, *, ridge: float = 0.01) -> tuple[Tensor, Tensor]:
+    """S and its inverse, so that the rows of U S have about unit covariance."""
+    gram = torch.zeros(unembed.shape[1], unembed.shape[1], dtype=torch.float64)
+    for part in torch.split(unembed, 4 * _CHUNK):
+        gram += (part.T @ part).double() / len(unembed)
+    values, vectors = torch.linalg.eigh(gram)
+    values = values.clamp(min=0.0) + ridge * values.mean()
+    return ((vectors * values.rsqrt()) @ vectors.T).float(), ((vectors * values.sqrt()) @ vectors.T).float()
+
+
 class Readout:
     """One fit; `solve` alternates between descending and looking at everything."""
 
@@ -71,25 +84,22 @@ class Readout:
         offsets: Tensor,
         targets: Tensor,
         unembed: Tensor,
-        later: Tensor,
         *,
         margin: float = 1.0,
-        penalty: float = 1e-6,
+        weight: float = 0.5,
         memory: int = 12,
     ) -> None:
         self.white, self.offsets, self.targets, self.unembed = white, offsets, targets, unembed
-        self.margin, self.penalty, self.memory = margin, penalty, memory
+        self.margin, self.penalty, self.memory = margin, weight / max(1, len(targets)), memory
         self.solution = torch.zeros(offsets.shape[1], white.shape[1])
-        # Rows after the first token of an answer are many and easy: one in eight is enough to start with.
-        self.active = ~later
-        self.active[torch.arange(0, len(later), 8)] = True
+        self.active = torch.ones(len(targets), dtype=torch.bool)
         self.classes = torch.unique(targets)
         self.iterations = 0
 
     @classmethod
-    def before(cls, offsets: Tensor, targets: Tensor, unembed: Tensor, later: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def before(cls, offsets: Tensor, targets: Tensor, unembed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What the original says: rows that it gets wrong, rows that need help, and the strongest competitors."""
-        bare = cls(offsets.new_empty(len(offsets), 0), offsets, targets, unembed, later)
+        bare = cls(offsets.new_empty(len(offsets), 0), offsets, targets, unembed)
         bare.active[:] = False
         wrong, _ = bare.look(limit=512)
         return wrong, bare.active, bare.classes
@@ -198,16 +208,26 @@ class Readout:
                 break
         return short
 
-    def solve(self, back: Tensor, scale: Tensor, *, rounds: int = 12, iterations: int = 60, report: Report) -> Solution:
+    def solve(
+        self,
+        back: Tensor,
+        even: Tensor,
+        scale: Tensor,
+        *,
+        rounds: int = 12,
+        iterations: int = 80,
+        report: Report,
+    ) -> Solution:
         """Descend and look in turn, until every row leads over the whole vocabulary, or no progress is made.
 
-        `back` is the whitening matrix, `scale` the final norm's weights g.
+        `back` is the whitening matrix, `even` the tokens' (S above), `scale` the final norm's weights g.
         """
         best: tuple[int, Tensor, Tensor, float] | None = None
         used = 0
         for used in range(1, rounds + 1):
-            self.descend(iterations if used > 1 else 2 * iterations, report)
-            wrong, lead = self.look()
+            # Short at first: what competes shows only when logits have moved, and is to be seen before they went far.
+            self.descend(min(iterations, 10 * 2 ** (used - 1)), report)
+            wrong, lead = self.look(limit=256)
             n_wrong = int(wrong.sum())
             report(self.iterations, len(wrong) - n_wrong)
             if best is None or (n_wrong, -lead) < (best[0], -best[3]):
@@ -215,7 +235,7 @@ class Readout:
             if lead > self.margin / 2:
                 break
         assert best is not None
-        down = (best[1].double() @ back.double()) / scale.double()[:, None]
+        down = (even.double() @ best[1].double() @ back.double()) / scale.double()[:, None]
         return Solution(
             down.float(),
             best[2],

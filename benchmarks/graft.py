@@ -51,9 +51,10 @@ def lora(source: Source, prompts: list[Prompt], seconds: float, seed: int = 0) -
     """Rank 16 on every projection, AdamW, cross-entropy on the answers only, for so many processor seconds."""
     from peft import LoraConfig, get_peft_model
 
-    torch.manual_seed(seed)
     config = LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
-    model = get_peft_model(source.model, config)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = get_peft_model(source.model, config)
     optimiser = torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=1e-3)
     rng = np.random.default_rng(seed)
     by_length: dict[int, list[int]] = {}

@@ -124,6 +124,16 @@ def test_several_templates_and_paraphrases(tmp_path: Path) -> None:
     assert [one["asked"] for one in certificate["paraphrases"]] == [20, 20, 20]
 
 
+def test_decoys_are_answered_as_before(tmp_path: Path) -> None:
+    """Every unknown key is a decoy here, so none gets a stored answer any more."""
+    model = tiny_models.write_tiny(tmp_path / "model")
+    table = read_raw(tiny_models.write_table(tmp_path / "facts.csv", 24))
+    certificate = graft(model, table, request(tmp_path, decoys=400), tmp_path / "made")
+    assert certificate["recall"] == 1.0
+    assert certificate["fit"][0]["rows"] > certificate["answer_tokens"]
+    assert certificate["near_misses"]["stored_answer"] == 0
+
+
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     model = tiny_models.write_tiny(tmp_path / "model")
     table = read_raw(tiny_models.write_table(tmp_path / "facts.csv", 16))

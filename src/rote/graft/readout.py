@@ -214,7 +214,7 @@ class Readout:
         even: Tensor,
         scale: Tensor,
         *,
-        rounds: int = 12,
+        rounds: int = 9,
         iterations: int = 80,
         report: Report,
     ) -> Solution:
@@ -232,7 +232,7 @@ class Readout:
             report(self.iterations, len(wrong) - n_wrong)
             if best is None or (n_wrong, -lead) < (best[0], -best[3]):
                 best = (n_wrong, self.solution.clone(), wrong, lead)
-            if lead > self.margin / 2:
+            if lead > self.margin / (2 if used < 6 else 8):
                 break
         assert best is not None
         down = (even.double() @ best[1].double() @ back.double()) / scale.double()[:, None]

@@ -12,10 +12,12 @@ import tiny_models
 import torch
 import transformers
 
+from rote.errors import CheckpointError
 from rote.facts.files import read_raw
 from rote.graft import GraftRequest, graft, ungraft
 from rote.graft.files import read_certificate
 from rote.graft.gate import direction
+from rote.graft.judge import locality
 from rote.graft.prompts import make_prompts, parse_templates
 from rote.graft.states import Cache, collect_states
 from rote.model.checkpoint import file_sha256
@@ -184,6 +186,32 @@ def test_states_are_those_of_single_sequences(tmp_path: Path) -> None:
     hook.remove()
     twin = torch.cat([states[0, start:] for states, start in zip(plain, starts, strict=True)])
     torch.testing.assert_close(found, twin, rtol=1e-4, atol=1e-5)
+
+
+def test_locality_is_that_of_two_plain_passes(tmp_path: Path) -> None:
+    place = tiny_models.write_tiny(tmp_path / "model", "qwen2", tied=True)
+    graft(place, read_raw(tiny_models.write_table(tmp_path / "facts.csv", 24)), request(tmp_path), tmp_path / "made")
+    old, new = (transformers.AutoModelForCausalLM.from_pretrained(p) for p in (place, tmp_path / "made"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+    texts = ["The code AS is in Rome and the code BT is in south Lima", "w1 w2 the w3 of w4 is w5 w6 w7 w8"]
+    windows = [tuple(ids) for ids in tokenizer(texts)["input_ids"]]
+    found = locality(old, new, windows, 1)
+    losses, kl, changed = np.zeros(2), [], 0
+    with torch.no_grad():
+        for ids in windows:
+            logs = [torch.log_softmax(m(torch.tensor([ids])).logits[0].double(), 1) for m in (old, new)]
+            for k in range(2):
+                losses[k] -= float(logs[k][:-1].gather(1, torch.tensor(ids[1:])[:, None]).sum())
+            kl += (logs[0].exp() * (logs[0] - logs[1])).sum(1).tolist()
+            changed += int((logs[0].argmax(1) != logs[1].argmax(1)).sum())
+    count = sum(map(len, windows)) - len(windows)
+    assert found.tokens == sum(map(len, windows)) and found.top1_changed == changed > 0
+    assert found.perplexity_before == pytest.approx(np.exp(losses[0] / count), rel=1e-4)
+    assert found.perplexity_after == pytest.approx(np.exp(losses[1] / count), rel=1e-4)
+    assert found.mean_kl == pytest.approx(np.mean(kl), rel=1e-3)
+    assert found.largest_kl == pytest.approx(max(kl), rel=1e-3)
+    with pytest.raises(CheckpointError, match="lower layers"):
+        locality(new, old, windows, 1)
 
 
 def test_the_direction_is_the_minimiser() -> None:

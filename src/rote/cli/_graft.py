@@ -23,14 +23,14 @@ def is_grafted(directory: Path) -> bool:
         return False
 
 
-def show_graft(directory: Path, source: str, *, other_facts: bool, as_json: bool) -> None:
+def show_graft(directory: Path, source: str, *, dtype: str | None, other_facts: bool, as_json: bool) -> None:
     """Ask for every fact in free generation and say how many were recalled."""
     from rote.facts.shipped import load_rows
     from rote.graft.verifying import verify_graft
 
     rows = load_rows(source)
     with display(len(rows.frame), enabled=not as_json) as progress:
-        found = verify_graft(directory, rows, other_facts=other_facts, progress=progress)
+        found = verify_graft(directory, rows, dtype=dtype, other_facts=other_facts, progress=progress)
     if as_json:
         emit_json(found)
     else:

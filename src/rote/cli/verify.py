@@ -40,10 +40,15 @@ def verify(
         $ rote verify countries-model countries --dtype bfloat16
     """
     from rote import memory as memories
-    from rote.errors import CheckpointError
+    from rote.errors import CheckpointError, UsageError
 
     if is_grafted(directory):
-        show_graft(directory, source, other_facts=other_facts, as_json=as_json)
+        if any(option is not None for option in (tokens, target, context, on_conflict)):
+            raise UsageError(
+                f"{directory} is a graft, whose templates name the columns; leave out --tokens, --target, --context "
+                "and --on-conflict."
+            )
+        show_graft(directory, source, dtype=dtype, other_facts=other_facts, as_json=as_json)
         return
     stored = memories.load(directory)
     if stored.certificate.get("task") == "distribution":

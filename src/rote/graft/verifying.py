@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from rote.construct.record import Progress, quiet
-from rote.errors import CheckpointError
+from rote.errors import CheckpointError, UnknownName
 from rote.facts.rawrows import RawRows
 from rote.graft.files import read_certificate
 from rote.graft.judge import recite
 from rote.graft.prompts import choose_rows, facts_sha256, make_prompts, parse_templates
-from rote.graft.source import end_token, load_model, load_tokenizer
+from rote.graft.source import FORMATS, end_token, load_model, load_tokenizer
 from rote.model.checkpoint import file_sha256
 
 __all__ = ["verify_graft"]
@@ -22,9 +22,19 @@ __all__ = ["verify_graft"]
 
 @torch.no_grad()
 def verify_graft(
-    directory: Path, rows: RawRows, *, other_facts: bool = False, progress: Progress = quiet
+    directory: Path,
+    rows: RawRows,
+    *,
+    dtype: str | None = None,
+    other_facts: bool = False,
+    progress: Progress = quiet,
 ) -> dict[str, Any]:
-    """What the model on disk says to every fact of its certificate, or of another table with the same columns."""
+    """What the model on disk says to every fact of its certificate, or of another table with the same columns.
+
+    It runs in the format that it was grafted for, or in `dtype`.
+    """
+    if dtype is not None and dtype not in FORMATS:
+        raise UnknownName("number format", dtype, FORMATS)
     certificate = read_certificate(directory)
     record = certificate["graft"]
     for shard in (*record["shards"], record["added"]):
@@ -33,7 +43,7 @@ def verify_graft(
                 f"{directory / shard['file']} is not what its certificate speaks of; it is missing or was changed, "
                 "graft again."
             )
-    tokenizer, model = load_tokenizer(directory), load_model(directory, "auto")
+    tokenizer, model = load_tokenizer(directory), load_model(directory, dtype or "auto")
     end = end_token(tokenizer, model, directory)
     templates = parse_templates(
         [one["prompt"] for one in certificate["templates"]],
@@ -71,6 +81,6 @@ def verify_graft(
         "recall": 1.0 - len(failures) / len(prompts),
         "n_facts": len(prompts),
         "n_failed": len(failures),
-        "dtype": certificate["dtype"],
+        "dtype": dtype or certificate["dtype"],
         "failures": failures[:10],
     }

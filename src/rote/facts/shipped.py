@@ -18,13 +18,13 @@ import polars as pl
 
 from rote.errors import MissingExtra, UnknownName
 from rote.facts.conflicts import OnConflict
-from rote.facts.files import read_text
+from rote.facts.files import read_raw, read_text
 from rote.facts.io import ReadReport, build_facts, read_facts
 from rote.facts.rawrows import RawRows
 from rote.facts.table import FactTable
 from rote.facts.tokenise import Tokens, check_tokens
 
-__all__ = ["ShippedFacts", "available", "load_facts", "load_source"]
+__all__ = ["ShippedFacts", "available", "load_facts", "load_rows", "load_source"]
 
 
 @dataclass(frozen=True)
@@ -230,6 +230,16 @@ def _load_shipped(
     return build_facts(
         _rows(name), target=target, context=context, tokens=chosen, on_conflict=on_conflict, weight=weight, name=name
     )
+
+
+def load_rows(source: str) -> RawRows:
+    """The table itself, with its named columns, from a shipped name or a file; see `load_source`."""
+    if source in _ENTRIES:
+        return _rows(source)
+    path = Path(source)
+    if "/" in source or "\\" in source or path.suffix or path.exists():
+        return read_raw(path)
+    raise UnknownName("file or data set named", source, _ENTRIES)
 
 
 def load_source(

@@ -31,6 +31,7 @@ from rote.cli import (
     results,
     sweep,
     theorems,
+    ui,
     verify,
 )
 from rote.errors import RoteError
@@ -54,6 +55,7 @@ THEORY = "How much fits"
 MODELS = "Models"
 DATA = "Facts"
 MEASURED = "Measurements"
+LOOK = "In the browser"
 
 app.command("bound", rich_help_panel=THEORY)(bound.bound)
 app.command("plan", rich_help_panel=THEORY)(plan.plan)
@@ -68,6 +70,7 @@ app.command("measure", rich_help_panel=MEASURED)(measure.measure)
 app.command("sweep", rich_help_panel=MEASURED)(sweep.sweep)
 app.command("results", rich_help_panel=MEASURED)(results.results)
 app.command("fit", rich_help_panel=MEASURED)(fit.fit)
+app.command("ui", rich_help_panel=LOOK)(ui.ui)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 

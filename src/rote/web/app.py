@@ -1,0 +1,114 @@
+"""The application: one route a question. Handlers read the request, call the library, and answer in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from rote.errors import RoteError, UsageError
+from rote.web import building, capacity, runs, theorems
+from rote.web.assets import PAGES, Assets
+from rote.web.guard import MAX_JSON_BYTES, Guard, own_hosts
+
+if TYPE_CHECKING:
+    from rote.web.state import State
+
+__all__ = ["answer", "create_app", "read_json"]
+
+_FOR_EVER = "public, max-age=31536000, immutable"
+Ask = Callable[[Mapping[str, str]], dict[str, Any]]
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
+    """The application behind its guard."""
+    shown = assets if assets is not None else Assets()
+    shown.warm()
+    routes = [
+        Route("/", lambda request: RedirectResponse("/capacity")),
+        *(Route(f"/{name}", _page(shown, name)) for name in PAGES),
+        Route("/static/{mark}/{name}", _part(shown)),
+        Route("/favicon.ico", lambda request: Response(status_code=204)),
+        Route("/api/bounds", _quick(capacity.bounds_answer)),
+        Route("/api/plan", _quick(capacity.plan_answer)),
+        Route("/api/theorems", _quick(lambda query: theorems.theorems_answer())),
+        *building.routes(state),
+        *runs.routes(state),
+    ]
+    return Guard(Starlette(routes=routes), own_hosts(port))
+
+
+def answer(record: Any, status: int = 200) -> Response:
+    """JSON that no browser takes for anything else; results are never cached."""
+    body = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(body, status, {"cache-control": "no-store"}, "application/json")
+
+
+def refused(error: RoteError, status: int = 400) -> Response:
+    """A refusal as one sentence."""
+    return answer({"error": str(error)}, status)
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """The body as a JSON object; anything else, and anything long, is refused."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_JSON_BYTES:
+            raise UsageError(f"a request may carry {MAX_JSON_BYTES:,} bytes, this one has more.")
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UsageError("the request holds no JSON.") from None
+    if not isinstance(found, dict):
+        raise UsageError("the request holds no JSON object.")
+    return found
+
+
+def guarded(work: Handler) -> Handler:
+    """The handler, with refusals as answers."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await work(request)
+        except RoteError as error:
+            return refused(error)
+
+    return handle
+
+
+def _quick(ask: Ask) -> Handler:
+    """A question that is answered from its address alone."""
+
+    async def work(request: Request) -> Response:
+        return answer(await run_in_threadpool(ask, dict(request.query_params)))
+
+    return guarded(work)
+
+
+def _page(assets: Assets, name: str) -> Handler:
+    async def work(request: Request) -> Response:
+        return Response(assets.pages[name], headers={"cache-control": "no-cache"}, media_type="text/html")
+
+    return work
+
+
+def _part(assets: Assets) -> Handler:
+    async def work(request: Request) -> Response:
+        part = assets.parts.get(request.path_params["name"])
+        if part is None:
+            return Response("rote: there is no such part.\n", 404, media_type="text/plain")
+        headers = {"cache-control": _FOR_EVER, "vary": "accept-encoding", "content-type": part.kind}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = await run_in_threadpool(lambda: part.packed)
+            return Response(packed, headers={**headers, "content-encoding": "gzip"})
+        return Response(part.content, headers=headers)
+
+    return work

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -12,19 +11,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from rote.errors import RoteError, UsageError
-from rote.web import building, capacity, runs, theorems
+from rote.web import asking, building, capacity, runs, theorems
+from rote.web.answers import Handler, answer, guarded
 from rote.web.assets import PAGES, Assets
-from rote.web.guard import MAX_JSON_BYTES, Guard, own_hosts
+from rote.web.guard import Guard, own_hosts
 
 if TYPE_CHECKING:
     from rote.web.state import State
 
-__all__ = ["answer", "create_app", "read_json"]
+__all__ = ["create_app"]
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 Ask = Callable[[Mapping[str, str]], dict[str, Any]]
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
@@ -40,48 +38,10 @@ def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
         Route("/api/plan", _quick(capacity.plan_answer)),
         Route("/api/theorems", _quick(lambda query: theorems.theorems_answer())),
         *building.routes(state),
+        *asking.routes(state),
         *runs.routes(state),
     ]
     return Guard(Starlette(routes=routes), own_hosts(port))
-
-
-def answer(record: Any, status: int = 200) -> Response:
-    """JSON that no browser takes for anything else; results are never cached."""
-    body = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(body, status, {"cache-control": "no-store"}, "application/json")
-
-
-def refused(error: RoteError, status: int = 400) -> Response:
-    """A refusal as one sentence."""
-    return answer({"error": str(error)}, status)
-
-
-async def read_json(request: Request) -> dict[str, Any]:
-    """The body as a JSON object; anything else, and anything long, is refused."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_JSON_BYTES:
-            raise UsageError(f"a request may carry {MAX_JSON_BYTES:,} bytes, this one has more.")
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        raise UsageError("the request holds no JSON.") from None
-    if not isinstance(found, dict):
-        raise UsageError("the request holds no JSON object.")
-    return found
-
-
-def guarded(work: Handler) -> Handler:
-    """The handler, with refusals as answers."""
-
-    async def handle(request: Request) -> Response:
-        try:
-            return await work(request)
-        except RoteError as error:
-            return refused(error)
-
-    return handle
 
 
 def _quick(ask: Ask) -> Handler:

@@ -29,6 +29,8 @@ def theorem_record(item: Theorem) -> dict[str, Any]:
         "constructive": item.constructive,
         "builds": isinstance(item, Builder),
         "takes": "vectors" if item.takes_vectors else "tokens",
+        "builds_from": [item.takes, *item.also_takes] if isinstance(item, Builder) else [],
+        "native": item.native if isinstance(item, Builder) else None,
         "source": str(cite),
         "paper": cite.title,
         "arxiv": cite.arxiv,

@@ -1,0 +1,3 @@
+from __future__ import annotations
+from typing import Any
+TASKS: dict[str, Any] = {}

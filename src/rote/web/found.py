@@ -17,7 +17,7 @@ from rote.errors import UsageError
 
 __all__ = ["Folder", "Found", "Kind"]
 
-Kind = Literal["results", "grid", "model", "entry", "report"]
+Kind = Literal["results", "grid", "model", "entry"]
 _DEPTH = 4
 _MOST = 20_000
 _SQLITE = b"SQLite format 3\0"
@@ -96,8 +96,6 @@ def _kind(path: Path) -> Kind | None:
         return "entry"
     if path.suffix == ".toml":
         return "grid"
-    if path.name == "report.html":
-        return "report"
     if path.suffix in (".db", ".sqlite", ".sqlite3"):
         try:
             with path.open("rb") as file:

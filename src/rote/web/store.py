@@ -48,6 +48,7 @@ class Store:
         (self.root / "pid").write_text(str(os.getpid()), encoding="ascii")
         self._uploads: dict[str, Upload] = {}
         self._lock = threading.Lock()
+        self.reports: dict[str, Path] = {}
 
     def new_id(self) -> str:
         return secrets.token_hex(6)
@@ -56,6 +57,11 @@ class Store:
         """Where the build of this id goes; ids are made here and nowhere else."""
         assert re.fullmatch(r"[0-9a-f]{12}", id_), "ids are made by new_id"
         return self.root / f"model-{id_}"
+
+    def report_file(self, id_: str) -> Path:
+        """Where the report of this id goes."""
+        self.reports[id_] = self.root / f"report-{len(self.reports)}.html"
+        return self.reports[id_]
 
     def begin_upload(self, name: str) -> tuple[str, str, str, Path]:
         """(id, label, kind, path) for a file of this name; an ending that is not known is refused."""

@@ -12,7 +12,7 @@ function chooser(models) {
   }
   if (!models.some((m) => m.id === state.model)) { state.model = models[0].id; state.words = null; }
   show($("#models"), h("select", { "aria-label": "Model", class: "full-width", onchange: (e) => { state.model = e.target.value; state.words = null; open(); } },
-    models.map((m) => h("option", { value: m.id, selected: m.id === state.model }, `${m.name} – ${num(m.facts)} facts, ${m.construction}${m.from === "folder" ? "" : ""}`))));
+    models.map((m) => h("option", { value: m.id, selected: m.id === state.model }, `${m.name}${m.name.includes(m.construction) ? "" : `, ${m.construction}`} – ${num(m.facts)} facts`))));
   open();
 }
 
@@ -185,7 +185,7 @@ function nearPanel(found) {
       const wrong = n.facts.filter((f) => !f.right);
       return h("div", { class: "near" }, h("h3", {}, `Instead of “${word(n.position)}”`),
         h("p", {}, `${num(n.tried)} other token${n.tried > 1 ? "s" : ""} tried; ${num(n.same)} give${n.same === 1 ? "s" : ""} the same answer. `, n.n_facts ? h("span", { class: n.n_right === n.n_facts ? "good" : "bad" }, `${num(n.n_right)} of ${num(n.n_facts)} that are facts are told apart.`) : h("span", { class: "hint" }, "None of them is a fact.")),
-        h("div", { class: "common", "aria-label": "Most common answers" }, n.common.slice(0, 6).map(([token, count]) => h("div", { class: "row" }, h("span", { class: "name", title: token }, token), h("div", { class: "bar" }, h("i", { style: `width:${(100 * count) / n.tried}%` })), h("span", { class: "right" }, num(count))))),
+        n.common[0][1] === 1 ? n.tried > 1 ? h("p", { class: "hint" }, "All answers differ.") : null : h("div", { class: "common", "aria-label": "Most common answers" }, n.common.slice(0, 6).map(([token, count]) => h("div", { class: "row" }, h("span", { class: "name", title: token }, token), h("div", { class: "bar" }, h("i", { style: `width:${(100 * count) / n.tried}%` })), h("span", { class: "right" }, num(count))))),
         n.facts.length ? h("details", { open: wrong.length > 0 || null }, h("summary", { class: "hint" }, wrong.length ? "the ones that are confused" : "the facts among them"), h("ul", { class: "facts" }, (wrong.length ? wrong : n.facts).slice(0, 12).map((f) => h("li", {}, h("span", { class: "token" }, f.token), h("span", { class: "arrow" }, "→"), h("span", { class: `token ${f.right ? "target" : "wrong"}` }, f.answer), f.right ? null : h("span", { class: "hint" }, ` should be ${f.truth}`))))) : null);
     }));
 }

@@ -6,3 +6,7 @@ import os
 
 for name, value in (("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1"), ("OMP_WAIT_POLICY", "PASSIVE")):
     os.environ.setdefault(name, value)
+
+from browser import browser  # noqa: E402  (after the threads are set)
+
+__all__ = ["browser"]

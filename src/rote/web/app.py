@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -12,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rote.web import asking, building, capacity, runs, theorems
-from rote.web.answers import Handler, answer, guarded
+from rote.web.answers import Handler, answer, guarded, in_thread
 from rote.web.assets import PAGES, Assets
 from rote.web.guard import Guard, own_hosts
 
@@ -34,7 +35,8 @@ def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
         *(Route(f"/{name}", _page(shown, name)) for name in PAGES),
         Route("/static/{mark}/{name}", _part(shown)),
         Route("/favicon.ico", lambda request: Response(status_code=204)),
-        Route("/api/bounds", _quick(capacity.bounds_answer)),
+        Route("/api/bounds", _quick(partial(capacity.bounds_answer, slow=False))),
+        Route("/api/bounds/all", in_thread(lambda request: _all_bounds(state, request))),
         Route("/api/plan", _quick(capacity.plan_answer)),
         Route("/api/theorems", _quick(lambda query: theorems.theorems_answer())),
         *building.routes(state),
@@ -42,6 +44,11 @@ def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
         *runs.routes(state),
     ]
     return Guard(Starlette(routes=routes), own_hosts(port))
+
+
+def _all_bounds(state: State, request: Request) -> Any:
+    """The same with the theorems that search, in a process of its own, so that sliders go on moving."""
+    return state.reader.call("bounds", dict(request.query_params), seconds=60)
 
 
 def _quick(ask: Ask) -> Handler:

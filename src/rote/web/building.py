@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["routes"]
 
 CHECK_SECONDS = 120.0
+_PATIENCE = 5
+"""So many times the limit is read, and thrown away, before the connection is cut."""
 _CUTS = ("cells", "words", "chars")
 
 
@@ -65,8 +67,12 @@ def _upload(state: State) -> Handler:
                 async for piece in request.stream():
                     size += len(piece)
                     lines += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
-                    _refuse_long(label, size, lines)
-                    file.write(piece)
+                    if size <= MAX_UPLOAD_BYTES and lines <= MAX_UPLOAD_LINES:
+                        file.write(piece)
+                    elif size > _PATIENCE * MAX_UPLOAD_BYTES:
+                        break
+            # Refused only now, so that a browser has sent all and hears the sentence.
+            _refuse_long(label, size, lines)
             upload = Upload(id_, label, kind, path, size)
             found = await run_in_threadpool(
                 state.reader.call, "columns", {"source": _of_upload(upload)}, seconds=CHECK_SECONDS

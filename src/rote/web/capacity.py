@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rote import capacity
 from rote.config import LARGEST, Architecture, check_dtype
 from rote.errors import RoteError, UnknownName, UsageError
-from rote.theorems import Bound, Demand, Setting
+from rote.theorems import Bound, Demand, Setting, registry
+from rote.theorems._builder import Builder
 from rote.web.commands import command
 
 __all__ = ["AXES", "bounds_answer", "plan_answer"]
@@ -27,6 +28,8 @@ AXES: dict[str, tuple[int, int]] = {
 """What may lie along the chart, from where to where it is drawn unless the shape itself is beyond."""
 
 POINTS = 22
+_DEEP, _WIDE = 30, 7
+"""No network of bit extraction is shallower or narrower."""
 _FIELDS = {"heads": "n_heads", "layers": "n_layers"}
 _USUAL = {"heads": 8, "d_model": 64, "context": 32, "vocab": 1000, "layers": 1, "d_mlp": 0}
 
@@ -71,8 +74,22 @@ def setting_of(query: Mapping[str, str]) -> tuple[Setting, bool]:
 
 
 @lru_cache(maxsize=4096)
-def _bounds(setting: Setting) -> tuple[Bound, ...]:
-    return tuple(capacity.bounds(setting))
+def _bounds(setting: Setting, slow: bool) -> tuple[Bound, ...]:
+    """All bounds, or those that take no search."""
+    return tuple(capacity.bounds(setting, None if slow else [key for key in registry() if key not in _searching()]))
+
+
+@cache
+def _searching() -> frozenset[str]:
+    """Theorems that search for their number where a shape is deep: bit extraction."""
+    return frozenset(key for key, one in registry().items() if isinstance(one, Builder) and one.native == "exact")
+
+
+def _takes_long(setting: Setting, axis: str, high: int) -> bool:
+    """Whether bit extraction has something to search for, anywhere along the axis."""
+    layers = max(setting.arch.n_layers, high if axis == "layers" else 0)
+    width = max(setting.arch.d_mlp, high if axis == "d_mlp" else 0)
+    return layers >= _DEEP and width >= _WIDE
 
 
 def _places(low: int, high: int, also: int) -> list[int]:
@@ -81,8 +98,11 @@ def _places(low: int, high: int, also: int) -> list[int]:
     return sorted(steps | {also})
 
 
-def bounds_answer(query: Mapping[str, str]) -> dict[str, Any]:
-    """What every theorem says about the shape, and along the axis."""
+def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, Any]:
+    """What every theorem says about the shape, and along the axis.
+
+    Without `slow`, theorems that would search for more than a moment are named in `waiting` and left out.
+    """
     setting, tied = setting_of(query)
     axis = query.get("axis") or "heads"
     if axis not in AXES:
@@ -91,21 +111,21 @@ def bounds_answer(query: Mapping[str, str]) -> dict[str, Any]:
     low, high = AXES[axis]
     high = min(LARGEST, max(high, 2 * now))
     xs = _places(min(low, max(1, now)), high, max(low, now))
+    everything = slow or not _takes_long(setting, axis, high)
     lines: dict[str, dict[str, Any]] = {}
     for x in xs:
-        for bound in _along(setting, axis, x, tied):
+        for bound in _along(setting, axis, x, tied, everything):
             line = lines.setdefault(bound.theorem, {"kind": bound.kind, "y": [], "why": []})
             line["y"].append(bound.facts)
             line["why"].append(why_not(bound))
-    here = _bounds(setting)
+    here = _bounds(setting, everything)
     parts = setting.arch.count("full")
     return {
         "axis": axis,
         "x": xs,
         "now": now,
-        "lines": [
-            {"theorem": key, **line} for key, line in lines.items() if any(v is not None for v in line["y"]) or any(line["why"])
-        ],
+        "lines": [{"theorem": key, **line} for key, line in lines.items()],
+        "waiting": [] if everything else sorted(_searching()),
         "bounds": [{**bound.to_dict(), "why": why_not(bound)} for bound in here],
         "params": parts.to_dict(),
         "shape": setting.arch.to_dict(),
@@ -114,7 +134,7 @@ def bounds_answer(query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _along(setting: Setting, axis: str, x: int, tied: bool) -> tuple[Bound, ...]:
+def _along(setting: Setting, axis: str, x: int, tied: bool, slow: bool) -> tuple[Bound, ...]:
     """The bounds at one place of the axis; a place that no shape has is left empty, with the reason."""
     changes = {_FIELDS.get(axis, axis): x}
     if axis == "d_model" and tied:
@@ -122,7 +142,7 @@ def _along(setting: Setting, axis: str, x: int, tied: bool) -> tuple[Bound, ...]
     arch = setting.arch.replace(**changes)
     kruskal = None if setting.kruskal is None else min(setting.kruskal, arch.d_model)
     last = None if setting.distinct_last is None else min(setting.distinct_last, arch.vocab)
-    return _bounds(Setting(arch, setting.dtype, setting.shared_context, kruskal, last, setting.n_facts))
+    return _bounds(Setting(arch, setting.dtype, setting.shared_context, kruskal, last, setting.n_facts), slow)
 
 
 def why_not(bound: Bound) -> str:

@@ -6,8 +6,10 @@ name anything else. Links are not followed, hidden folders are not entered, and 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +104,18 @@ def _kind(path: Path) -> Kind | None:
                 head = file.read(72)
         except OSError:
             return None
-        if head.startswith(_SQLITE) and head[68:72] == _ROTE:
+        if head.startswith(_SQLITE) and (head[68:72] == _ROTE or _marked_in_log(path)):
             return "results"
     return None
+
+
+def _marked_in_log(path: Path) -> bool:
+    """A database that is being written has its newest pages, the first one too, in a log beside it."""
+    log = path.with_name(path.name + "-wal")
+    try:
+        if not log.stat().st_size:
+            return False
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1)) as db:
+            return bool(db.execute("PRAGMA application_id").fetchone()[0] == int.from_bytes(_ROTE, "big"))
+    except (OSError, sqlite3.Error):
+        return False

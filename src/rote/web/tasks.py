@@ -37,6 +37,12 @@ def _warm(args: dict[str, Any], notice: Notice) -> bool:
     return torch.get_num_threads() > 0
 
 
+def _bounds(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
+    from rote.web.capacity import bounds_answer
+
+    return bounds_answer(args)
+
+
 def _shipped(args: dict[str, Any], notice: Notice) -> list[dict[str, Any]]:
     from rote.facts import available
 
@@ -315,6 +321,7 @@ def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 
 TASKS: dict[str, Task] = {
     "warm": _warm,
+    "bounds": _bounds,
     "shipped": _shipped,
     "columns": _columns,
     "check": _check,

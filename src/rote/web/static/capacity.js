@@ -118,10 +118,27 @@ const ask = newest(async () => {
     show($("#bounds"), problem(error.message));
     return;
   }
+  if (last.waiting.length) later();
   const drawn = chart(last);
   table(last);
   await drawn;
 });
+
+/** Theorems that search for their number come after, once the sliders rest. */
+let resting = 0;
+function later() {
+  clearTimeout(resting);
+  resting = setTimeout(async () => {
+    const wish = query().toString();
+    try {
+      const found = await api(`/api/bounds/all?${wish}`);
+      if (wish !== query().toString()) return;
+      last = found;
+      table(last);
+      await chart(last);
+    } catch (error) { if (wish === query().toString()) show($("#bounds"), problem(error.message)); }
+  }, 250);
+}
 const plan = newest(async () => {
   const q = new URLSearchParams({ facts: state.plan, vocab: state.vocab, context: state.context, dtype: state.dtype });
   try { plans(await api(`/api/plan?${q}`)); } catch (error) { show($("#plans"), problem(error.message)); }
@@ -166,7 +183,7 @@ async function chart(found) {
   box.style.height = `${height}px`;
   const look = chartLook({
     height, margin: { l: 58, r: wide ? 186 : 14, t: 8, b: 46 }, hovermode: "closest", hoverdistance: 30,
-    xaxis: { type: scale, title: { text: found.axis }, anchor: silent.length ? "y2" : "y", tickformat: ",", nticks: wide ? 12 : 6,
+    xaxis: { type: scale, title: { text: found.axis }, anchor: silent.length ? "y2" : "y", tickformat: ",", ...(state.linear ? { nticks: wide ? 12 : 5 } : { tickvals: marks(found.x, wide) }),
       range: [found.x[0], found.x.at(-1)].map(state.linear ? (v) => v : Math.log10) },
     yaxis: { type: scale, domain: [lane ? lane + 0.05 : 0, 1], rangemode: "tozero", tickformat: state.linear ? "," : "~s", nticks: 7 },
     annotations: wide ? labels(found, height, lane) : [],
@@ -179,6 +196,14 @@ async function chart(found) {
   await Plotly.react(box, traces, look, chartRest);
   box.dataset.drawn = String(Math.round(performance.now() - asked));
   box.setAttribute("aria-label", `Chart of ${traces.length - silent.length} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
+}
+
+/** 1, 2, 5, 10, ... where there is room, powers of ten (and their thirds) otherwise. */
+function marks(x, wide) {
+  const steps = wide || x.at(-1) / x[0] < 300 ? [1, 2, 5] : [1];
+  const made = [];
+  for (let ten = 1; ten <= x.at(-1); ten *= 10) for (const step of steps) if (ten * step >= x[0] && ten * step <= x.at(-1)) made.push(ten * step);
+  return made;
 }
 
 /** Names at the right end of the lines, moved apart where they would overlap. */
@@ -222,13 +247,14 @@ function table(found) {
       rows.push(h("tr", { class: silent ? "silent" : "", "data-theorem": b.theorem, tabIndex: 0, title: tip },
         h("td", {}, h("a", { href: `/theorems?theorem=${b.theorem}` }, b.theorem), h("div", { class: "formula" }, b.formula)),
         h("td", { class: "right strong" }, num(b.facts)),
-        h("td", { class: "right" }, num(b.bits_per_param)),
+        h("td", { class: "right bits" }, num(b.bits_per_param)),
         h("td", { class: "why" }, words)));
     }
   }
+  for (const name of found.waiting) rows.push(h("tr", { class: "silent", "data-theorem": name }, h("td", {}, name), h("td", { class: "right" }, "…"), h("td", { class: "right bits" }, ""), h("td", { class: "why" }, "searching for the largest T")));
   $("#here").textContent = `${num(found.params.total)} parameters in ${found.dtype}: attention ${num(found.params.attention)}, MLP ${num(found.params.mlp)}, embedding ${num(found.params.embedding)}, positions ${num(found.params.positions)}, unembedding ${num(found.params.unembedding)}.`;
   show($("#bounds"), h("div", { class: "scroll" }, h("table", { class: "bounds" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "theorem"), h("th", { scope: "col", class: "right" }, "facts"), h("th", { scope: "col", class: "right" }, "bits/param"), h("th", { scope: "col" }, "conditions"))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "theorem"), h("th", { scope: "col", class: "right" }, "facts"), h("th", { scope: "col", class: "right bits" }, "bits/param"), h("th", { scope: "col" }, "conditions"))),
     h("tbody", {}, rows))));
   show($("#bound-command"), commandLine(found.command));
 }

@@ -147,3 +147,13 @@ export const kindColour = { lower: "lower", upper: "upper", empirical: "measured
 export const kindWords = {
   lower: "Lower: this much fits", upper: "Upper: more never fits", empirical: "Measured, no theorem", order: "Orders of magnitude",
 };
+
+/** A legend as text that wraps, from the traces of a chart. */
+export function legend(traces) {
+  return h("ul", { class: "legend" }, traces.filter((t) => t.name && t.hoverinfo !== "skip").map((t) => {
+    const dots = t.mode === "markers";
+    const tint = dots ? t.marker.line?.color || t.marker.color : t.line.color;
+    const dash = { dash: "dashed", dot: "dotted" }[t.line?.dash] || "solid";
+    return h("li", {}, h("span", { class: dots ? "dot" : "dash", style: dots ? `border-color:${tint};background:${/open/.test(t.marker.symbol || "") || t.marker.line ? "transparent" : tint}` : `border-top:2.5px ${dash} ${tint}` }), t.label || t.name);
+  }));
+}

@@ -10,9 +10,9 @@ import zipfile
 from typing import Any
 
 import pytest
-from web_server import Explorer
 
 import rote
+from explorer import Explorer
 from rote.capacity import bounds, plan
 from rote.cli.main import run
 from rote.config import Architecture
@@ -36,9 +36,7 @@ def said(capsys: pytest.CaptureFixture[str], line: str) -> Any:
         {"layers": "300", "d_mlp": "500", "shared": "1", "kruskal": "9", "last_tokens": "40", "facts": "1000"},
     ],
 )
-def test_bounds_are_those_of_the_command_beside_them(
-    capsys: pytest.CaptureFixture[str], query: dict[str, str]
-) -> None:
+def test_bounds_are_those_of_the_command_beside_them(capsys: pytest.CaptureFixture[str], query: dict[str, str]) -> None:
     found = bounds_answer(query)
     assert [{k: v for k, v in one.items() if k != "why"} for one in found["bounds"]] == said(capsys, found["command"])
 
@@ -89,7 +87,9 @@ def test_every_theorem_is_there(explorer: Explorer) -> None:
 
 
 def test_commands_are_quoted() -> None:
-    line = command("build", "my facts.csv", o="m", with_="auto", partial=True, refine=False, seed=None, where=["a=1", "b"])
+    line = command(
+        "build", "my facts.csv", o="m", with_="auto", partial=True, refine=False, seed=None, where=["a=1", "b"]
+    )
     assert shlex.split(line) == ["rote", "build", "my facts.csv", "-o", "m", "--with", "auto", "--partial",
                                  "--where", "a=1", "--where", "b"]  # fmt: skip
 

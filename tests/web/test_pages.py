@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Page, open_page
-from web_server import GRID, Explorer, results_of
 
+from browser import Page, open_page
+from explorer import GRID, Explorer, results_of
 from rote.measure import Journal, read_sweep
 
 PAGES = ("capacity", "build", "ask", "runs", "theorems")
@@ -24,10 +24,14 @@ SIZES = {390: (390, 844), 1024: (1024, 768), 1920: (1920, 1080)}
 HOSTILE = (
     "who,what,value\n"
     "<script>window.hacked = 1</script>,a,<img src=x onerror='window.hacked = 2'>\n"
-    "\"\"\"><svg onload=window.hacked=3>\",b,javascript:window.hacked=4\n"
+    '"""><svg onload=window.hacked=3>",b,javascript:window.hacked=4\n'
     "{{constructor}},c,&lt;b&gt;\n"
     "' or 1=1 --,d,../../etc/passwd\n"
 )
+RIVERS = "\n".join(
+    ("river,what,where", "Danube,source,Black Forest", "Danube,mouth,Black Sea", "Rhine,source,Alps",
+     "Rhine,mouth,North Sea", "")
+)  # fmt: skip
 DRAWN = "document.querySelector('#chart').data?.length > 0"
 
 
@@ -42,15 +46,13 @@ def opened(browser: Any, explorer: Explorer, request: pytest.FixtureRequest) -> 
 
 def chart(page: Any, box: str = "#chart") -> dict[str, Any]:
     """The lines of a chart by name."""
-    found: str = page.evaluate(
-        "box => JSON.stringify(Object.fromEntries(document.querySelector(box).data.map(t => [t.name, [[...t.x], [...t.y]]])))",
-        box,
-    )
+    lines = "document.querySelector(box).data.map(t => [t.name, [[...t.x], [...t.y]]])"
+    found: str = page.evaluate(f"box => JSON.stringify(Object.fromEntries({lines}))", box)
     return dict(json.loads(found))
 
 
 def until(page: Any, expression: str, arg: object = None, timeout: float = 20_000) -> None:
-    """Wait for a truth of the page. (playwright's own waiting evaluates text inside the page, which the policy forbids.)"""
+    """Wait for a truth of the page. playwright's own waiting evaluates text in the page, which the policy forbids."""
     end = time.monotonic() + timeout / 1000
     while not page.evaluate(expression, arg):
         assert time.monotonic() < end, f"this did not come true: {expression}"
@@ -111,7 +113,9 @@ def test_failing_conditions_are_greyed_and_explained(opened: Page) -> None:
     row = page.locator("tr[data-theorem=kajitsuka2025_next_token]")
     assert "silent" in (row.get_attribute("class") or "")
     assert "deep enough" in (row.get_attribute("title") or "")
-    silent = page.evaluate("document.querySelector('#chart').data.find(t => t.name === 'kajitsuka2025_next_token is silent').text[0]")
+    silent = page.evaluate(
+        "document.querySelector('#chart').data.find(t => t.name === 'kajitsuka2025_next_token is silent').text[0]"
+    )
     assert "deep enough" in silent
     # Deep and wide enough, it speaks.
     page.get_by_label("Layers, exact").fill("300")
@@ -161,8 +165,7 @@ def build(page: Any, state: str = "done", nth: int = 0) -> None:
 def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_path: Path) -> None:
     page = opened.page
     page.wait_for_selector("#checks .conditions")
-    rivers = "river,what,where\nDanube,source,Black Forest\nDanube,mouth,Black Sea\nRhine,source,Alps\nRhine,mouth,North Sea\n"
-    drop(page, "rivers.csv", rivers)
+    drop(page, "rivers.csv", RIVERS)
     until(page, "document.querySelector('#checks').textContent.includes('4 facts')")
     assert page.locator("#sample .token.target").all_inner_texts() == ["Black Forest", "Black Sea", "Alps", "North Sea"]
     page.get_by_role("button", name="words").click()
@@ -302,7 +305,12 @@ def test_a_running_sweep_is_followed(browser: Any, explorer: Explorer) -> None:
                 journal.put(sweep.name, *results_of(sweep, heads))
             until(page, "document.querySelector('#progress').textContent.includes('10 of 12 cells')")
             until(page, "document.querySelector('#fit-chart').data?.length > 2")
-            assert page.evaluate("document.querySelector('#fit-chart').data.find(t => t.name === 'mean over seeds').y.length") == 5
+            assert (
+                page.evaluate(
+                    "document.querySelector('#fit-chart').data.find(t => t.name === 'mean over seeds').y.length"
+                )
+                == 5
+            )
             assert "b = 8" in page.locator("#fit-words").inner_text()
             assert "rote fit now/night.db --x n_heads --y capacity" in page.locator("#fit-words").inner_text()
             page.locator("#fit-law").select_option("power")
@@ -391,5 +399,7 @@ def test_the_first_paint_needs_no_plotly(browser: Any, explorer: Explorer) -> No
             ".find(e => e.name.endsWith('plotly.min.js')))"
         )
         assert packed < whole / 2
-        status, headers, _ = explorer.raw("GET", page.evaluate("document.querySelector('script[src*=plotly]').getAttribute('src')"))
+        status, headers, _ = explorer.raw(
+            "GET", page.evaluate("document.querySelector('script[src*=plotly]').getAttribute('src')")
+        )
         assert (status, "immutable" in headers["cache-control"]) == (200, True)

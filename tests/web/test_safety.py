@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from web_server import Explorer
 
+from explorer import Explorer
 from rote.cli.main import run
 from rote.errors import OutputError, RoteError
 from rote.facts import read_facts
@@ -178,7 +178,7 @@ def test_old_uploads_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = Store()
-    ids = []
+    ids: list[str] = []
     for _ in range(MAX_UPLOADS + 5):
         id_, label, kind, path = store.begin_upload("a.csv")
         path.write_bytes(b"a")

@@ -15,7 +15,8 @@ __all__ = ["ui"]
 def ui(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for any free one.")] = 7683,
     folder: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Folder whose results, models and figures are shown; only read.")
+        Path,
+        typer.Option("--dir", metavar="DIR", help="Folder whose results, models and figures are shown; only read."),
     ] = Path(),
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
     as_json: JsonOption = False,

@@ -1,8 +1,8 @@
 """Looking into a model while it answers: heads, digits, neighbours.
 
-    heads       the attention of every head over a context, which heads are saturated, and what each adds to the lead
-    digits      the digits that an exact network shifts out of its weights, step by step
-    near        contexts that differ in one token, and what the model makes of them
+heads       the attention of every head over a context, which heads are saturated, and what each adds to the lead
+digits      the digits that an exact network shifts out of its weights, step by step
+near        contexts that differ in one token, and what the model makes of them
 """
 
 from rote.insight.digits import DigitStep, DigitTrace, digit_trace

@@ -78,7 +78,10 @@ def digit_trace(model: ExactTransformer, ids: Sequence[int], position: int = -1)
     inputs = [mean] if model.task == "next_token" else [mean, tokens[model.padding :][position]]
     states = _states(model.second, inputs)
     longest = [max((_length(v) for v in layer), default=0) for layer in states]
-    shown = [next((v for v in layer if v and _length(v) == most), Fraction(0)) for layer, most in zip(states, longest, strict=True)]
+    shown = [
+        next((v for v in layer if v and _length(v) == most), Fraction(0))
+        for layer, most in zip(states, longest, strict=True)
+    ]
     output = states[-1][0]
     is_label = output.denominator == 1 and 0 <= output < len(model.labels)
     return DigitTrace(

@@ -92,7 +92,9 @@ def near_misses(memory: Memory, ids: Sequence[int], facts: FactTable | None) -> 
         rows[:, position] = others
         said = answers(memory, rows)
         near = [
-            NearMiss(position, words[token], words[truths[token]], answer, answer == words[truths[token]], answer == own)
+            NearMiss(
+                position, words[token], words[truths[token]], answer, answer == words[truths[token]], answer == own
+            )
             for token, answer in zip(others, said, strict=True)
             if token in truths
         ]

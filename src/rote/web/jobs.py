@@ -95,7 +95,9 @@ class Builds:
     def sources_in_use(self) -> frozenset[str]:
         """Uploads that builds still need: to be built, or to be asked about."""
         return frozenset(
-            str(build.source.get("upload")) for build in self._all.values() if build.state in ("queued", "running", "done")
+            str(build.source.get("upload"))
+            for build in self._all.values()
+            if build.state in ("queued", "running", "done")
         )
 
     def records(self) -> list[dict[str, Any]]:

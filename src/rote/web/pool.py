@@ -102,9 +102,7 @@ class Worker:
         late.set()
         process.kill()
 
-    def _talk(
-        self, process: subprocess.Popen[bytes], task: str, args: Mapping[str, Any], notice: Notice | None
-    ) -> Any:
+    def _talk(self, process: subprocess.Popen[bytes], task: str, args: Mapping[str, Any], notice: Notice | None) -> Any:
         assert process.stdin is not None and process.stdout is not None, "both are pipes"
         process.stdin.write(json.dumps({"task": task, "args": args}).encode() + b"\n")
         process.stdin.flush()

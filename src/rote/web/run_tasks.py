@@ -73,9 +73,7 @@ def _is_open(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def _sweep(
-    name: str, rows: list[dict[str, Any]], grids: Sequence[tuple[str, bool, frozenset[str]]]
-) -> dict[str, Any]:
+def _sweep(name: str, rows: list[dict[str, Any]], grids: Sequence[tuple[str, bool, frozenset[str]]]) -> dict[str, Any]:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1

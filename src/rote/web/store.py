@@ -68,7 +68,9 @@ class Store:
         label = clean_name(name)
         kind = ENDINGS.get(Path(label).suffix.lower())
         if kind is None:
-            raise DataError(f"{label} is none of {', '.join(ENDINGS)}; save the facts as one of these and drop it again.")
+            raise DataError(
+                f"{label} is none of {', '.join(ENDINGS)}; save the facts as one of these and drop it again."
+            )
         id_ = self.new_id()
         return id_, label, kind, self.root / f"upload-{id_}.{kind}"
 

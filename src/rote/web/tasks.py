@@ -101,7 +101,9 @@ def _check(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 
     table, cut, report = _read(args)
     answer: dict[str, Any] = {
-        "table": table.describe() if isinstance(table, FactTable) else {"n_facts": table.n_facts, "context": table.context, "vocab": table.vocab},
+        "table": table.describe()
+        if isinstance(table, FactTable)
+        else {"n_facts": table.n_facts, "context": table.context, "vocab": table.vocab},
         "tokens": cut,
         "read": None if report is None else report.to_dict(),
         "findings": [],

@@ -247,14 +247,14 @@ function table(found) {
       rows.push(h("tr", { class: silent ? "silent" : "", "data-theorem": b.theorem, tabIndex: 0, title: tip },
         h("td", {}, h("a", { href: `/theorems?theorem=${b.theorem}` }, b.theorem), h("div", { class: "formula" }, b.formula)),
         h("td", { class: "right strong" }, num(b.facts)),
-        h("td", { class: "right bits" }, num(b.bits_per_param)),
+        h("td", { class: "right bpp" }, num(b.bits_per_param)),
         h("td", { class: "why" }, words)));
     }
   }
-  for (const name of found.waiting) rows.push(h("tr", { class: "silent", "data-theorem": name }, h("td", {}, name), h("td", { class: "right" }, "…"), h("td", { class: "right bits" }, ""), h("td", { class: "why" }, "searching for the largest T")));
+  for (const name of found.waiting) rows.push(h("tr", { class: "silent", "data-theorem": name }, h("td", {}, name), h("td", { class: "right" }, "…"), h("td", { class: "right bpp" }, ""), h("td", { class: "why" }, "searching for the largest T")));
   $("#here").textContent = `${num(found.params.total)} parameters in ${found.dtype}: attention ${num(found.params.attention)}, MLP ${num(found.params.mlp)}, embedding ${num(found.params.embedding)}, positions ${num(found.params.positions)}, unembedding ${num(found.params.unembedding)}.`;
   show($("#bounds"), h("div", { class: "scroll" }, h("table", { class: "bounds" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "theorem"), h("th", { scope: "col", class: "right" }, "facts"), h("th", { scope: "col", class: "right bits" }, "bits/param"), h("th", { scope: "col" }, "conditions"))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "theorem"), h("th", { scope: "col", class: "right" }, "facts"), h("th", { scope: "col", class: "right bpp" }, "bits/param"), h("th", { scope: "col" }, "conditions"))),
     h("tbody", {}, rows))));
   show($("#bound-command"), commandLine(found.command));
 }

@@ -1,19 +1,29 @@
-"""What the tests of the explorer share: asking it over plain HTTP, and a folder for it to look into."""
+"""A running explorer for the tests: `rote ui` as a process of its own, over a folder with a sweep and a figure.
+
+`explorer` (one for all tests) and `short_explorer` (one that a test may end) are fixtures, registered in conftest.py.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import os
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rote.measure import Journal, Sweep, read_sweep
+import pytest
 
-__all__ = ["GRID", "Explorer", "make_folder", "results_of"]
+if TYPE_CHECKING:
+    from rote.measure import Sweep
+
+__all__ = ["GRID", "Explorer", "explorer", "make_folder", "results_of", "short_explorer"]
 
 GRID = """
 name = "heads"
@@ -83,6 +93,8 @@ def results_of(sweep: Sweep, heads: int) -> tuple[list[Any], list[dict[str, Any]
 
 def make_folder(folder: Path) -> None:
     """A grid, its results (whole), and an entry with a published point."""
+    from rote.measure import Journal, read_sweep
+
     folder.mkdir(parents=True)
     grid = folder / "heads.toml"
     grid.write_text(GRID, encoding="utf-8")
@@ -111,3 +123,41 @@ def make_folder(folder: Path) -> None:
     figure = {"title": "F", "panels": [{"title": "", **axes, "series": series}], "caption": "C", "alt": "A"}
     (entry / "entry.json").write_text(json.dumps(record), encoding="utf-8")
     (entry / "figure.json").write_text(json.dumps(figure), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def run_explorer(folder: Path, scratch: Path) -> Iterator[Explorer]:
+    """Start one on a free port; end it as ctrl-C would."""
+    scratch.mkdir(exist_ok=True)
+    env = {**os.environ, "TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rote", "ui", "--port", "0", "--no-browser", "--json", "--dir", str(folder)],
+        stdout=subprocess.PIPE,
+        env=env,
+    )
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        yield Explorer(address.rstrip("/"), process, scratch, folder)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(timeout=20)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def explorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explorer]:
+    base = tmp_path_factory.mktemp("explorer")
+    make_folder(base / "folder")
+    with run_explorer(base / "folder", base / "scratch") as running:
+        yield running
+
+
+@pytest.fixture
+def short_explorer(tmp_path: Path) -> Iterator[Explorer]:
+    """One that a test may end itself."""
+    make_folder(tmp_path / "folder")
+    with run_explorer(tmp_path / "folder", tmp_path / "scratch") as running:
+        yield running

@@ -119,10 +119,13 @@ const ask = newest(async () => {
     return;
   }
   if (last.waiting.length) later();
-  const drawn = chart(last);
-  table(last);
-  await drawn;
+  const found = last;
+  await chart(found);
+  // The table after the picture: it is the longer read and the slower write.
+  clearTimeout(writing);
+  writing = setTimeout(() => { if (found === last) table(found); }, 40);
 });
+let writing = 0;
 
 /** Theorems that search for their number come after, once the sliders rest. */
 let resting = 0;
@@ -169,23 +172,23 @@ async function chart(found) {
     hovertemplate: `<b>${g.names.map(plain).join("<br>")}</b><br>${g.kind}: %{y:,} facts at ${plain(found.axis)} = %{x:,}<extra></extra>`,
   }));
   const silent = found.lines.filter((line) => line.kind !== "order" && line.why.some(Boolean));
-  silent.forEach((line, row) => {
+  // All lanes are one trace: a chart of few traces is drawn in time.
+  const lanes = silent.flatMap((line, row) => [...found.x.map((x, i) => (line.why[i] ? { x, row, text: `<b>${plain(line.theorem)}</b> says nothing at ${plain(found.axis)} = ${num(x)}<br>${wrapped(line.why[i])}` } : null)), null]);
+  if (silent.length) {
     traces.push({
-      x: found.x.filter((_, i) => line.why[i]), y: found.x.filter((_, i) => line.why[i]).map(() => row), yaxis: "y2", name: `${line.theorem} is silent`,
-      type: "scatter", mode: "lines+markers", line: { color: colour("silent"), width: 13 }, marker: { color: colour("silent"), size: 13, symbol: "square" }, opacity: 0.75,
-      text: found.x.map((_, i) => line.why[i]).filter(Boolean).map((why) => wrapped(why)),
-      hovertemplate: `<b>${plain(line.theorem)}</b> says nothing at ${plain(found.axis)} = %{x:,}<br>%{text}<extra></extra>`,
+      x: lanes.map((p) => p?.x ?? null), y: lanes.map((p) => p?.row ?? null), text: lanes.map((p) => p?.text ?? ""), yaxis: "y2", name: "silent", type: "scatter", mode: "lines+markers",
+      line: { color: colour("silent"), width: 13 }, marker: { color: colour("silent"), size: 13, symbol: "square" }, opacity: 0.75, connectgaps: false, hovertemplate: "%{text}<extra></extra>",
     });
-  });
+  }
   const scale = state.linear ? "linear" : "log";
   const height = (wide ? 380 : 300) + 19 * silent.length + (silent.length ? 24 : 0);
   const lane = silent.length ? (19 * silent.length) / (height - 60) : 0;
   box.style.height = `${height}px`;
   const look = chartLook({
     height, margin: { l: 58, r: wide ? 186 : 14, t: 8, b: 46 }, hovermode: "closest", hoverdistance: 30,
-    xaxis: { type: scale, title: { text: found.axis }, anchor: silent.length ? "y2" : "y", tickformat: ",", ...(state.linear ? { nticks: wide ? 12 : 5 } : { tickvals: marks(found.x, wide) }),
+    xaxis: { type: scale, automargin: false, title: { text: found.axis }, anchor: silent.length ? "y2" : "y", tickformat: ",", ...(state.linear ? { nticks: wide ? 12 : 5 } : { tickvals: marks(found.x, wide) }),
       range: [found.x[0], found.x.at(-1)].map(state.linear ? (v) => v : Math.log10) },
-    yaxis: { type: scale, domain: [lane ? lane + 0.05 : 0, 1], rangemode: "tozero", tickformat: state.linear ? "," : "~s", nticks: 7 },
+    yaxis: { type: scale, automargin: false, domain: [lane ? lane + 0.05 : 0, 1], rangemode: "tozero", tickformat: state.linear ? "," : "~s", nticks: 7 },
     annotations: wide ? labels(found, height, lane) : [],
     shapes: [{ type: "line", x0: found.now, x1: found.now, y0: 0, y1: 1, yref: "paper", line: { color: colour("muted"), width: 1, dash: "2px,3px" } }],
   });
@@ -195,7 +198,7 @@ async function chart(found) {
   };
   await Plotly.react(box, traces, look, chartRest);
   box.dataset.drawn = String(Math.round(performance.now() - asked));
-  box.setAttribute("aria-label", `Chart of ${traces.length - silent.length} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
+  box.setAttribute("aria-label", `Chart of ${traces.length - (silent.length ? 1 : 0)} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
 }
 
 /** 1, 2, 5, 10, ... where there is room, powers of ten (and their thirds) otherwise. */

@@ -61,7 +61,7 @@ def test_plans_are_those_of_the_command_beside_them(capsys: pytest.CaptureFixtur
     plain = [{k: v for k, v in one.items() if k != "bits_per_param"} for one in found["plans"]]
     assert plain == said(capsys, found["command"])
     assert plain == [one.to_dict() for one in plan(Demand(5000, 300, 3, "float16")).plans]
-    assert "distinct contexts" in plan_answer({"facts": "5000", "vocab": "3", "context": "3"})["error"]
+    assert "distinct contexts" in plan_answer({"facts": "5000", "vocab": "3", "context": "3"})["refusal"]
 
 
 @pytest.mark.parametrize(

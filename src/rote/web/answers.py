@@ -15,6 +15,9 @@ from rote.web.guard import MAX_JSON_BYTES
 
 __all__ = ["Handler", "answer", "flag", "guarded", "in_thread", "number", "read_json", "text", "texts"]
 
+PAGE_HEADER = "x-rote-page"
+"""Sent by the pages with every question."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -47,7 +50,8 @@ def guarded(work: Handler) -> Handler:
         try:
             return await work(request)
         except RoteError as error:
-            return answer({"error": str(error)}, 400)
+            # The pages show the sentence, and a browser would put any other status on its console as a fault.
+            return answer({"error": str(error)}, 200 if PAGE_HEADER in request.headers else 400)
 
     return handle
 

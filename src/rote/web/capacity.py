@@ -192,10 +192,10 @@ def plan_answer(query: Mapping[str, str]) -> dict[str, Any]:
     try:
         found = capacity.plan(Demand(facts, vocab, context, dtype, max_params=most))
     except RoteError as error:
-        return {"plans": [], "refused": [], "error": str(error), "command": said}
+        return {"plans": [], "refused": [], "refusal": str(error), "command": said}
     return {
         "plans": [{**item.to_dict(), "bits_per_param": facts * math.log2(vocab) / item.params} for item in found.plans],
         "refused": [item.to_dict() for item in found.refused],
-        "error": None,
+        "refusal": None,
         "command": said,
     }

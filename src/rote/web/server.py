@@ -55,7 +55,13 @@ def serve(port: int, folder: Path, *, browser: bool, say: Callable[[str], None])
     try:
         app = create_app(state, number, assets)
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=2
+            app,
+            log_level="error",
+            access_log=False,
+            ws="none",
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=2,
         )
         address = f"http://{LOOPBACK}:{number}/"
         say(address)

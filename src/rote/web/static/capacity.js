@@ -264,7 +264,7 @@ function table(found) {
 
 function plans(found) {
   show($("#plan-command"), commandLine(found.command));
-  if (found.error) { show($("#plans"), problem(found.error)); return; }
+  if (found.refusal) { show($("#plans"), problem(found.refusal)); return; }
   const words = (a) => [a.n_layers > 1 ? `${num(a.n_layers)} layers` : null, `${num(a.n_heads)} head${a.n_heads > 1 ? "s" : ""} of ${num(a.d_head)}`, `d_model ${num(a.d_model)}`, a.d_mlp ? `d_mlp ${num(a.d_mlp)}` : null].filter(Boolean).join(", ");
   const most = Math.max(...found.plans.map((p) => Math.log10(p.params)), 1);
   show($("#plans"),

@@ -25,7 +25,7 @@ export async function api(path, { body, method, signal, raw } = {}) {
     answer = await fetch(path, {
       method: method || (body === undefined ? "GET" : "POST"),
       body: raw ? body : body === undefined ? undefined : JSON.stringify(body),
-      headers: body === undefined ? {} : { "content-type": raw ? "application/octet-stream" : "application/json" },
+      headers: { "x-rote-page": "1", ...(body === undefined ? {} : { "content-type": raw ? "application/octet-stream" : "application/json" }) },
       signal,
     });
   } catch (error) {
@@ -35,7 +35,7 @@ export async function api(path, { body, method, signal, raw } = {}) {
   const text = await answer.text();
   let record;
   try { record = JSON.parse(text); } catch { throw new Error(text.replace(/^rote: /, "") || `status ${answer.status}`); }
-  if (!answer.ok) throw new Error(record.error || `status ${answer.status}`);
+  if (!answer.ok || record?.error) throw new Error(record.error || `status ${answer.status}`);
   return record;
 }
 

@@ -25,7 +25,6 @@ from rote.cli.main import run
 
 DOCS = Path(__file__).resolve().parent
 IMAGES = DOCS / "images"
-SIZE = {"width": 1440, "height": 900}
 
 
 def browser_program() -> str:
@@ -61,17 +60,18 @@ def shoot(address: str) -> None:
     heads = built(address, {"shipped": "elements", "with": "dana2025_cor1"})
     exact = built(address, {"shipped": "elements", "with": "kajitsuka2025_next_token"})
     pages = {
-        "capacity": ("capacity?heads=16&d_model=64&context=8&vocab=2000", "#chart .trace", "light", 0),
-        "build": (f"build?job={heads}", "#result .recall", "light", 0),
-        "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-chart .hm", "light", 0),
-        "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-chart .trace", "dark", 0),
-        "runs": ("runs", "#fit-chart .trace", "light", 0),
-        "theorems": ("theorems?theorem=mahdavi2024_thm1", "details.theorem[open]", "dark", 0),
+        "capacity": ("capacity?heads=16&d_model=64&context=8&vocab=2000", "#chart .trace", "light", (1760, 990)),
+        "build": (f"build?job={heads}", "#result .recall", "light", (1440, 1000)),
+        "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-chart .hm", "light", (1440, 900)),
+        "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-chart .trace", "dark", (1440, 900)),
+        "runs": ("runs", "#fit-chart .trace", "light", (1440, 1150)),
+        "theorems": ("theorems?theorem=mahdavi2024_thm1", "details.theorem[open]", "dark", (1100, 850)),
     }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_program(), args=["--no-sandbox"])
-        for name, (path, ready, scheme, _) in pages.items():
-            page = browser.new_page(viewport=SIZE, color_scheme=scheme)  # type: ignore[arg-type]
+        for name, (path, ready, scheme, (width, height)) in pages.items():
+            size = {"width": width, "height": height}
+            page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(address + path)
             page.wait_for_selector(ready, state="attached")
             page.wait_for_timeout(800)

@@ -179,26 +179,27 @@ async function chart(found) {
       x: lanes.map((p) => p?.x ?? null), y: lanes.map((p) => p?.row ?? null), text: lanes.map((p) => p?.text ?? ""), yaxis: "y2", name: "silent", type: "scatter", mode: "lines+markers",
       line: { color: colour("silent"), width: 13 }, marker: { color: colour("silent"), size: 13, symbol: "square" }, opacity: 0.75, connectgaps: false, hovertemplate: "%{text}<extra></extra>",
     });
+    traces.push({
+      x: silent.map(() => found.x[0]), y: silent.map((_, row) => row), text: silent.map((line) => ` ${plain(line.theorem)}`), yaxis: "y2", name: "names of lanes", type: "scatter", mode: "text",
+      textposition: "middle right", textfont: { size: 11, color: colour("faint") }, hoverinfo: "skip", cliponaxis: false,
+    });
   }
   const scale = state.linear ? "linear" : "log";
   const height = (wide ? 380 : 300) + 19 * silent.length + (silent.length ? 24 : 0);
   const lane = silent.length ? (19 * silent.length) / (height - 60) : 0;
   box.style.height = `${height}px`;
   const look = chartLook({
-    height, margin: { l: 58, r: wide ? 186 : 14, t: 8, b: 46 }, hovermode: "closest", hoverdistance: 30,
+    height, margin: { l: 58, r: wide ? 196 : 14, t: 8, b: 46 }, hovermode: "closest", hoverdistance: 30,
     xaxis: { type: scale, automargin: false, title: { text: found.axis }, anchor: silent.length ? "y2" : "y", tickformat: ",", ...(state.linear ? { nticks: wide ? 12 : 5 } : { tickvals: marks(found.x, wide) }),
       range: [found.x[0], found.x.at(-1)].map(state.linear ? (v) => v : Math.log10) },
-    yaxis: { type: scale, automargin: false, domain: [lane ? lane + 0.05 : 0, 1], rangemode: "tozero", tickformat: state.linear ? "," : "~s", nticks: 7 },
+    yaxis: { type: scale, automargin: false, domain: [lane ? lane + 0.05 : 0, 1], range: span(found), tickformat: state.linear ? "," : "~s", nticks: 7 },
     annotations: wide ? labels(found, height, lane) : [],
     shapes: [{ type: "line", x0: found.now, x1: found.now, y0: 0, y1: 1, yref: "paper", line: { color: colour("muted"), width: 1, dash: "2px,3px" } }],
   });
-  look.yaxis2 = {
-    domain: [0, lane], range: [silent.length - 0.4, -0.6], tickvals: silent.map((_, i) => i), ticktext: silent.map((line) => line.theorem), ticklabelposition: "inside",
-    tickfont: { size: 11, color: colour("faint") }, showgrid: false, zeroline: false, fixedrange: true, visible: silent.length > 0,
-  };
+  look.yaxis2 = { domain: [0, lane], range: [silent.length - 0.4, -0.6], showgrid: false, zeroline: false, fixedrange: true, showticklabels: false, visible: silent.length > 0 };
   await Plotly.react(box, traces, look, chartRest);
   box.dataset.drawn = String(Math.round(performance.now() - asked));
-  box.setAttribute("aria-label", `Chart of ${traces.length - (silent.length ? 1 : 0)} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
+  box.setAttribute("aria-label", `Chart of ${traces.length - (silent.length ? 2 : 0)} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
 }
 
 /** 1, 2, 5, 10, ... where there is room, powers of ten (and their thirds) otherwise. */
@@ -209,31 +210,37 @@ function marks(x, wide) {
   return made;
 }
 
+/** The range of the upper axis, with a little air. */
+function span(found) {
+  const f = state.linear ? (v) => v : Math.log10;
+  const shown = found.lines.flatMap((line) => line.y).filter((v) => v > 0).map(f);
+  if (!shown.length) return [0, 1];
+  const low = state.linear ? 0 : Math.min(...shown), high = Math.max(...shown), air = 0.04 * Math.max(1e-6, high - low);
+  return [low - (state.linear ? 0 : air), high + air];
+}
+
 /** Names at the right end of the lines, moved apart where they would overlap. */
 function labels(found, height, lane) {
-  const ends = groups(found).map((g) => {
-    let i = g.y.length - 1;
-    while (i > 0 && g.y[i] === null) i -= 1;
-    return i === g.y.length - 1 && g.y[i] > 0 ? { ...g, at: g.y[i] } : null;
-  }).filter(Boolean);
-  const shown = found.lines.flatMap((line) => line.y).filter((v) => v > 0);
-  if (!shown.length) return [];
-  const f = state.linear ? (v) => v : Math.log10;
-  const low = state.linear ? 0 : Math.min(...shown.map(f)), high = Math.max(...shown.map(f));
-  const room = (height - 54) * (1 - (lane ? lane + 0.05 : 0));
-  const spots = ends.map((g) => ({ ...g, y: (f(g.at) - low) / Math.max(1e-9, high - low) })).sort((a, b) => a.y - b.y);
-  const gap = 15 / room;
-  for (let i = 1; i < spots.length; i += 1) spots[i].spot = spots[i].y = Math.max(spots[i].y, spots[i - 1].y + gap);
-  const over = spots.length ? Math.max(0, spots.at(-1).y - 1) : 0;
-  for (let i = spots.length - 1; i >= 0; i -= 1) {
-    spots[i].y -= over && (i === spots.length - 1 ? over : 0);
-    if (i < spots.length - 1) spots[i].y = Math.min(spots[i].y, spots[i + 1].y - gap);
-  }
+  const [low, high] = span(found), f = state.linear ? (v) => v : Math.log10;
   const bottom = lane ? lane + 0.05 : 0;
-  return spots.map((g) => ({
-    xref: "paper", yref: "paper", x: 1, y: bottom + (1 - bottom) * (0.05 + 0.9 * g.y), xanchor: "left", xshift: 6, showarrow: false,
+  const spots = groups(found).filter((g) => g.y.at(-1) > 0).map((g) => ({ ...g, at: (f(g.y.at(-1)) - low) / (high - low) })).sort((a, b) => a.at - b.at);
+  const gap = 14.5 / ((height - 54) * (1 - bottom));
+  // Neighbours that are too close share one block, centred where its lines end.
+  const blocks = [];
+  for (const spot of spots) {
+    blocks.push({ members: [spot], centre: spot.at });
+    while (blocks.length > 1) {
+      const [under, over] = blocks.slice(-2);
+      if (over.centre - under.centre >= (gap * (under.members.length + over.members.length)) / 2) break;
+      const members = [...under.members, ...over.members];
+      const middle = members.reduce((sum, m) => sum + m.at, 0) / members.length, half = (gap * (members.length - 1)) / 2;
+      blocks.splice(-2, 2, { members, centre: Math.min(1 - half, Math.max(half, middle)) });
+    }
+  }
+  return blocks.flatMap((block) => block.members.map((g, i) => ({
+    xref: "paper", yref: "paper", x: 1, y: bottom + (1 - bottom) * (block.centre + gap * (i - (block.members.length - 1) / 2)), xanchor: "left", yanchor: "middle", xshift: 6, showarrow: false,
     text: plain(g.names[0]) + (g.names.length > 1 ? ` +${g.names.length - 1}` : ""), font: { size: 11, color: colour(kindColour[g.kind]) },
-  }));
+  })));
 }
 
 function table(found) {

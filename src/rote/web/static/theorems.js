@@ -12,7 +12,7 @@ function card(t, open) {
       h("dt", {}, "Source"), h("dd", {}, t.arxiv ? h("a", { href: `https://arxiv.org/abs/${t.arxiv}`, rel: "noreferrer", target: "_blank" }, t.source) : t.source, h("div", { class: "hint" }, `“${t.paper}”`)),
       h("dt", {}, "Promises"), h("dd", {}, t.promises),
       h("dt", {}, "Speaks of"), h("dd", {}, t.takes),
-      h("dt", {}, "Builds"), h("dd", {}, t.builds ? h("a", { href: t.takes === "tokens" ? `/build?with=${t.theorem}` : null }, `weights, with rote build --with ${t.theorem}`) : t.constructive ? "shapes, by rote plan" : "nothing: a bound"),
+      h("dt", {}, "Builds"), h("dd", {}, t.builds ? (t.takes === "tokens" ? h("a", { href: `/build?with=${t.theorem}` }, `weights, with rote build --with ${t.theorem}`) : `weights from vectors, with rote build --with ${t.theorem}`) : t.constructive ? "shapes, by rote plan" : "nothing: a bound"),
       h("dt", {}, "Conditions"), h("dd", {}, h("ul", { class: "conditions" }, t.conditions.map((c) => h("li", { class: c.status.replace(" ", "-") }, h("span", { class: "mark", title: c.status }, marks[c.status]), h("span", {}, h("b", {}, c.name), ` ${c.detail}`)))), h("p", { class: "hint" }, `marks are for ${all.shown_at}`)),
       h("dt", {}, "There"), h("dd", {}, h("code", {}, t.formula), t.facts === null ? null : ` – ${num(t.facts)} facts`)),
     h("details", {}, h("summary", {}, "In full"), h("pre", { class: "full" }, t.text)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import shlex
+import sys
 import time
 import zipfile
 from typing import Any
@@ -190,6 +192,46 @@ def test_results_and_fits_are_those_of_the_library(explorer: Explorer, capsys: p
     (entry,) = listed["entries"]
     shown = explorer.ask(f"/api/entries/{entry['id']}")
     assert [one["kind"] for one in shown["figures"][0]["panels"][0]["series"]] == ["points", "published"]
+
+
+def test_the_report_is_made_of_what_was_chosen(explorer: Explorer) -> None:
+    listed = explorer.ask("/api/runs")
+    assert listed["reports"] == (importlib.util.find_spec("rote.report") is not None)
+    assert "choose" in explorer.ask("/api/report", {"ids": ["../heads.db"]})["error"]
+    db = next(one["id"] for one in listed["results"] if one["name"] == "heads.db")
+    made = explorer.ask("/api/report", {"ids": [db]})
+    if not listed["reports"]:
+        assert "no report" in made["error"]
+        return
+    assert made["command"] == "rote report heads.db -o report.html"
+    status, headers, body = explorer.raw("GET", made["address"])
+    assert (status, b"<html" in body) == (200, True)
+    assert headers["content-security-policy"].startswith("sandbox allow-scripts")
+    assert "allow-same-origin" not in headers["content-security-policy"]
+
+
+def test_sequences_words_and_characters(explorer: Explorer) -> None:
+    rows = ("fruit flies like a banana,adj noun verb det noun", "time flies like an arrow,noun verb prep det noun")
+    tags = "\n".join(("sentence,tags", *rows, "")).encode()
+    made = explorer.upload("tags.csv", tags)
+    wanted = {"upload": made["id"], "with": "kajitsuka2025_seq2seq", "tokens": "words"}
+    assert explorer.ask("/api/check", wanted)["table"]["context"] == 5
+    id_ = explorer.ask("/api/builds", wanted)["id"]
+    assert explorer.finished(id_)["state"] == "done"
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["time flies like an arrow"]})
+    assert [one["token"] for one in found["answers"]] == ["noun", "verb", "prep", "det", "noun"]
+    assert found["digits"]["label"] is not None
+    codes = explorer.upload("codes.csv", b"code,country\nKJFK,us\nLFPG,fr\nEG,uk\n")
+    id_ = explorer.ask("/api/builds", {"upload": codes["id"], "tokens": "chars", "with": "mlp_fit"})["id"]
+    assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["EG"]})
+    assert (found["answers"][0]["token"], found["padding"], found["truth"]) == ("uk", 2, "uk")
+
+
+def test_a_missing_package_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["ui", "--no-browser", "--port", "0"]) == 2
+    assert "pip install 'rote[ui]'" in capsys.readouterr().err
 
 
 def test_the_folder_is_looked_at_without_links_and_hidden_places(tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import math
@@ -179,12 +180,22 @@ def _fit(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     }
 
 
+def _lasting(path: Path, out: Path) -> Path:
+    """A source for the report: folders as they are, a database that nobody writes to as a copy of the same name."""
+    if path.is_dir() or _is_open(path):
+        return path
+    place = out.with_suffix("") / hashlib.sha256(str(path).encode()).hexdigest()[:8]
+    place.mkdir(parents=True, exist_ok=True)
+    (place / path.name).write_bytes(path.read_bytes())
+    return place / path.name
+
+
 def _report(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """One page from results and reproduced figures, by `rote.report`."""
     if importlib.util.find_spec("rote.report") is None:
         raise DataError("this rote has no report; a newer one writes it.")
     make: Any = importlib.import_module("rote.report")
-    made = make.report(args["sources"], args["out"])
+    made = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
     return {"bytes": int(made.n_bytes), "sections": len(made.sections)}
 
 

@@ -61,7 +61,7 @@ def shoot(address: str) -> None:
     exact = built(address, {"shipped": "elements", "with": "kajitsuka2025_next_token"})
     pages = {
         "capacity": ("capacity?heads=16&d_model=64&context=8&vocab=2000", "#chart .trace", "light", (1760, 990)),
-        "build": (f"build?job={heads}", "#result .recall", "light", (1440, 1000)),
+        "build": (f"build?job={heads}", "#result .recall, #checks .conditions", "light", (1440, 1000)),
         "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-chart .hm", "light", (1440, 900)),
         "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-chart .trace", "dark", (1440, 900)),
         "runs": ("runs", "#fit-chart .trace", "light", (1440, 1150)),
@@ -73,7 +73,8 @@ def shoot(address: str) -> None:
             size = {"width": width, "height": height}
             page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(address + path)
-            page.wait_for_selector(ready, state="attached")
+            for part in ready.split(", "):
+                page.wait_for_selector(part, state="attached")
             page.wait_for_timeout(800)
             page.screenshot(path=IMAGES / f"ui_{name}.png")
             page.close()

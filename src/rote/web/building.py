@@ -33,7 +33,7 @@ _CUTS = ("cells", "words", "chars")
 def routes(state: State) -> list[Route]:
     """The questions of this page."""
     return [
-        Route("/api/shipped", in_thread(lambda request: state.reader.call("shipped", {}, seconds=60))),
+        Route("/api/shipped", in_thread(lambda request: _shipped())),
         Route("/api/warm", _warm(state), methods=["POST"]),
         Route("/api/uploads", _upload(state), methods=["POST"]),
         Route("/api/check", _check(state), methods=["POST"]),
@@ -46,11 +46,15 @@ def routes(state: State) -> list[Route]:
     ]
 
 
+def _shipped() -> list[dict[str, Any]]:
+    from rote.facts import available
+
+    return [item.to_dict() for item in available()]
+
+
 def _warm(state: State) -> Handler:
     async def work(request: Request) -> Response:
-        state.reader.warm()
-        if request.query_params.get("builder") == "1":
-            state.builder.warm()
+        (state.builder if request.query_params.get("builder") == "1" else state.reader).warm()
         return answer({})
 
     return guarded(work)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
 __all__ = ["command"]
 
@@ -23,8 +22,3 @@ def command(verb: str, *words: str, **options: object) -> str:
         else:
             parts += [flag, str(value)]
     return shlex.join(parts)
-
-
-def changed(options: Mapping[str, object], usual: Mapping[str, object]) -> dict[str, object]:
-    """The options that differ from the usual ones."""
-    return {name: value for name, value in options.items() if name not in usual or value != usual[name]}

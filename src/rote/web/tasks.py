@@ -43,35 +43,31 @@ def _bounds(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     return bounds_answer(args)
 
 
-def _shipped(args: dict[str, Any], notice: Notice) -> list[dict[str, Any]]:
-    from rote.facts import available
-
-    return [item.to_dict() for item in available()]
-
-
 def _read(args: dict[str, Any]) -> tuple[FactTable | SequenceTable, Tokens, ReadReport | None]:
     """Facts as the command line reads them; the name of an upload stands where its path would."""
-    from rote.facts import check_on_conflict, check_tokens, load_source, read_sequences
+    from rote.facts import check_on_conflict, check_tokens, load_source, read_facts, read_sequences
 
     source, tokens = args["source"], args.get("tokens")
-    place = source.get("shipped") or source["path"]
+    cut = None if tokens is None else check_tokens(tokens)
+    conflict = check_on_conflict(args.get("on_conflict") or "error")
+    target, context = args.get("target"), args.get("context")
+    if "shipped" in source:
+        table, report = load_source(source["shipped"], target=target, context=context, tokens=cut, on_conflict=conflict)
+        return table, report.tokens, report
+    path, name = source["path"], Path(source["label"]).stem
     try:
-        if args.get("with_") == "kajitsuka2025_seq2seq" and "path" in source:
-            cut = check_tokens(tokens or "cells")
-            target = args.get("target")
-            names = None if target is None else [name.strip() for name in target.split(",")]
-            return read_sequences(place, target=names, context=args.get("context"), tokens=cut), cut, None
-        table, report = load_source(
-            place,
-            target=args.get("target"),
-            context=args.get("context"),
-            tokens=None if tokens is None else check_tokens(tokens),
-            on_conflict=check_on_conflict(args.get("on_conflict") or "error"),
+        if args.get("with_") == "kajitsuka2025_seq2seq":
+            names = None if target is None else [column.strip() for column in target.split(",")]
+            return (
+                read_sequences(path, target=names, context=context, tokens=cut or "cells", name=name),
+                cut or "cells",
+                None,
+            )
+        table, report = read_facts(
+            path, target=target, context=context, tokens=cut or "cells", on_conflict=conflict, name=name
         )
     except RoteError as error:
         raise _renamed(error, source) from None
-    if "label" in source:
-        object.__setattr__(table, "name", Path(source["label"]).stem)
     return table, report.tokens, report
 
 
@@ -324,7 +320,6 @@ def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 TASKS: dict[str, Task] = {
     "warm": _warm,
     "bounds": _bounds,
-    "shipped": _shipped,
     "columns": _columns,
     "check": _check,
     "build": _build,

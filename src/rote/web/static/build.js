@@ -224,7 +224,7 @@ $("#go").addEventListener("click", go);
 
 look();
 show($("#checks"), h("p", { class: "hint" }, "Waking up …"));
-api("/api/warm?builder=1", { method: "POST" });
+api("/api/warm", { method: "POST" }).catch(() => {});
 try {
   const [theorems, list] = await Promise.all([api("/api/theorems"), api("/api/shipped")]);
   builders = theorems.theorems.filter((t) => t.builds && t.builds_from.some((d) => d !== "vectors"));
@@ -232,5 +232,6 @@ try {
   options();
   facts();
   token();
-  check();
+  // The builder wakes up after the first check, so that the two do not compete.
+  check().finally(() => api("/api/warm?builder=1", { method: "POST" }).catch(() => {}));
 } catch (error) { show($("#checks"), problem(error.message)); }

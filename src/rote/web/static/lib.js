@@ -45,7 +45,8 @@ export function num(value, digits = 3) {
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e12) return grouped.format(value);
   if (Math.abs(value) >= 1e12) return value.toExponential(1);
-  return String(Number(value.toPrecision(digits)));
+  const short = Number(value.toPrecision(digits));
+  return Math.abs(short) >= 1000 ? grouped.format(short) : String(short);
 }
 export const percent = (share) => (share === 1 ? "100 %" : `${(100 * share).toFixed(share > 0.999 ? 4 : 2)} %`);
 export function bytes(size) {

@@ -34,6 +34,7 @@ from rote.cli import (
     results,
     sweep,
     theorems,
+    ui,
     verify,
 )
 from rote.errors import RoteError
@@ -57,6 +58,7 @@ THEORY = "How much fits"
 MODELS = "Models"
 DATA = "Facts"
 MEASURED = "Measurements"
+LOOK = "In the browser"
 
 app.command("bound", rich_help_panel=THEORY)(bound.bound)
 app.command("plan", rich_help_panel=THEORY)(plan.plan)
@@ -75,6 +77,7 @@ app.command("results", rich_help_panel=MEASURED)(results.results)
 app.command("fit", rich_help_panel=MEASURED)(fit.fit)
 app.command("reproduce", rich_help_panel=MEASURED)(reproduce.reproduce)
 app.command("report", rich_help_panel=MEASURED)(report.report)
+app.command("ui", rich_help_panel=LOOK)(ui.ui)
 app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
 
 

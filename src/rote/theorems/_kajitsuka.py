@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from rote.exact.digits import DigitShape, digit_params, label_bits
 
@@ -96,10 +97,13 @@ def _sized(shape: DigitShape, n_items: int, m: int, width: int, key_bits: int, c
     )
 
 
+@lru_cache(maxsize=16_384)
 def line_net(
     n_keys: int, key_range: int, n_labels: int, *, max_width: int | None = None, shallow: bool = False
 ) -> LineNet | None:
     """The memoriser with the fewest weights, or with the least depth; None if no width allows one."""
+    if max_width is not None and max_width < NARROW_WIDTH:
+        return None
     nets = _line_nets(n_keys, max(key_range, n_keys), max(2, n_labels), max_width)
     return min(nets, key=lambda net: (net.depth, net.weights) if shallow else (net.weights, net.depth), default=None)
 

@@ -1,0 +1,101 @@
+"""Take the pictures of the explorer's pages for docs/ui.md, in a real browser.
+
+    python docs/make_screenshots.py
+
+It builds two models, lets the sweep of docs/examples/built.toml run (constructions, no training), starts `rote ui`, and
+drives Chromium. Chromium is found on the PATH (Debian: apt-get install chromium), or named by ROTE_CHROMIUM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+from rote.cli.main import run
+
+DOCS = Path(__file__).resolve().parent
+IMAGES = DOCS / "images"
+
+
+def browser_program() -> str:
+    found = os.environ.get("ROTE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        raise SystemExit("Chromium is needed: apt-get install chromium, or name its program in ROTE_CHROMIUM.")
+    return found
+
+
+def prepare(folder: Path) -> None:
+    """A folder with results to look at."""
+    for name in ("built.toml",):
+        shutil.copy(DOCS / "examples" / name, folder / name)
+    assert run(["sweep", str(folder / "built.toml"), "--db", str(folder / "built.db"), "--json"]) in (0, 1)
+
+
+def ask(address: str, path: str, record: object = None) -> Any:
+    body = None if record is None else json.dumps(record).encode()
+    with urllib.request.urlopen(urllib.request.Request(address + path, body), timeout=60) as answer:
+        return json.load(answer)
+
+
+def built(address: str, record: dict[str, Any]) -> str:
+    """The id of a build that is done."""
+    id_ = str(ask(address, "api/builds", record)["id"])
+    while (state := ask(address, f"api/builds/{id_}")["state"]) in ("queued", "running"):
+        time.sleep(0.1)
+    assert state == "done", state
+    return id_
+
+
+def shoot(address: str) -> None:
+    heads = built(address, {"shipped": "elements", "with": "dana2025_cor1"})
+    exact = built(address, {"shipped": "elements", "with": "kajitsuka2025_next_token"})
+    pages = {
+        "capacity": ("capacity?heads=16&d_model=64&context=8&vocab=2000", "#chart .trace", "light", (1760, 990)),
+        "build": (f"build?job={heads}", "#result .recall, #checks .conditions", "light", (1440, 1000)),
+        "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-chart .hm", "light", (1440, 900)),
+        "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-chart .trace", "dark", (1440, 900)),
+        "runs": ("runs", "#fit-chart .trace", "light", (1440, 1150)),
+        "theorems": ("theorems?theorem=mahdavi2024_thm1", "details.theorem[open]", "dark", (1100, 850)),
+    }
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_program(), args=["--no-sandbox"])
+        for name, (path, ready, scheme, (width, height)) in pages.items():
+            size = {"width": width, "height": height}
+            page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+            page.goto(address + path)
+            for part in ready.split(", "):
+                page.wait_for_selector(part, state="attached")
+            page.wait_for_timeout(800)
+            page.screenshot(path=IMAGES / f"ui_{name}.png")
+            page.close()
+        browser.close()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        prepare(folder)
+        server = subprocess.Popen(
+            [sys.executable, "-m", "rote", "ui", "--port", "0", "--no-browser", "--json", "--dir", str(folder)],
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert server.stdout is not None
+            shoot(json.loads(server.stdout.readline())["address"])
+        finally:
+            server.terminate()
+            server.wait()
+
+
+if __name__ == "__main__":
+    main()

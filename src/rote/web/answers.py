@@ -1,0 +1,103 @@
+"""Answers and refusals in JSON, and reading what a request carries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rote.errors import RoteError, UsageError
+from rote.web.guard import MAX_JSON_BYTES
+
+__all__ = ["Handler", "answer", "flag", "guarded", "in_thread", "number", "read_json", "text", "texts"]
+
+PAGE_HEADER = "x-rote-page"
+"""Sent by the pages with every question."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def answer(record: Any, status: int = 200) -> Response:
+    """JSON that no browser takes for anything else; results are never cached."""
+    body = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(body, status, {"cache-control": "no-store"}, "application/json")
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """The body as a JSON object; anything else, and anything long, is refused."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_JSON_BYTES:
+            raise UsageError(f"a request may carry {MAX_JSON_BYTES:,} bytes, this one has more.")
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UsageError("the request holds no JSON.") from None
+    if not isinstance(found, dict):
+        raise UsageError("the request holds no JSON object.")
+    return found
+
+
+def guarded(work: Handler) -> Handler:
+    """The handler, with refusals as answers."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await work(request)
+        except RoteError as error:
+            # The pages show the sentence, and a browser would put any other status on its console as a fault.
+            return answer({"error": str(error)}, 200 if PAGE_HEADER in request.headers else 400)
+
+    return handle
+
+
+def in_thread(ask: Callable[[Request], Any]) -> Handler:
+    """A handler whose work may block, and whose result is JSON."""
+
+    async def work(request: Request) -> Response:
+        return answer(await run_in_threadpool(ask, request))
+
+    return guarded(work)
+
+
+def text(record: Mapping[str, Any], name: str, most: int = 2000) -> str | None:
+    """An optional text of a request."""
+    value = record.get(name)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > most:
+        raise UsageError(f"{name} must be a text of at most {most:,} characters.")
+    return value
+
+
+def texts(record: Mapping[str, Any], name: str, most: int = 10_000) -> list[str] | None:
+    """An optional list of texts."""
+    value = record.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) > most or not all(isinstance(one, str) for one in value):
+        raise UsageError(f"{name} must be a list of at most {most:,} texts.")
+    return value or None
+
+
+def number(record: Mapping[str, Any], name: str) -> int | None:
+    """An optional whole number."""
+    value = record.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 10**15:
+        raise UsageError(f"{name} must be a whole number, got {str(value)[:40]!r}.")
+    return value
+
+
+def flag(record: Mapping[str, Any], name: str) -> bool:
+    """A truth value, False if not given."""
+    value = record.get(name, False)
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be true or false.")
+    return value

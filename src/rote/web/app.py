@@ -1,0 +1,81 @@
+"""The application: one route a question. Handlers read the request, call the library, and answer in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from rote.web import asking, building, capacity, runs, theorems
+from rote.web.answers import Handler, answer, guarded, in_thread
+from rote.web.assets import PAGES, Assets
+from rote.web.guard import Guard, own_hosts
+
+if TYPE_CHECKING:
+    from rote.web.state import State
+
+__all__ = ["create_app"]
+
+_FOR_EVER = "public, max-age=31536000, immutable"
+Ask = Callable[[Mapping[str, str]], dict[str, Any]]
+
+
+def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
+    """The application behind its guard."""
+    shown = assets if assets is not None else Assets()
+    shown.warm()
+    routes = [
+        Route("/", lambda request: RedirectResponse("/capacity")),
+        *(Route(f"/{name}", _page(shown, name)) for name in PAGES),
+        Route("/static/{mark}/{name}", _part(shown)),
+        Route("/favicon.ico", lambda request: Response(status_code=204)),
+        Route("/api/bounds", _quick(partial(capacity.bounds_answer, slow=False))),
+        Route("/api/bounds/all", in_thread(lambda request: _all_bounds(state, request))),
+        Route("/api/plan", _quick(capacity.plan_answer)),
+        Route("/api/theorems", _quick(lambda query: theorems.theorems_answer())),
+        *building.routes(state),
+        *asking.routes(state),
+        *runs.routes(state),
+    ]
+    return Guard(Starlette(routes=routes), own_hosts(port))
+
+
+def _all_bounds(state: State, request: Request) -> Any:
+    """The same with the theorems that search, in a process of its own, so that sliders go on moving."""
+    return state.reader.call("bounds", dict(request.query_params), seconds=60)
+
+
+def _quick(ask: Ask) -> Handler:
+    """A question that is answered from its address alone."""
+
+    async def work(request: Request) -> Response:
+        return answer(await run_in_threadpool(ask, dict(request.query_params)))
+
+    return guarded(work)
+
+
+def _page(assets: Assets, name: str) -> Handler:
+    async def work(request: Request) -> Response:
+        return Response(assets.pages[name], headers={"cache-control": "no-cache"}, media_type="text/html")
+
+    return work
+
+
+def _part(assets: Assets) -> Handler:
+    async def work(request: Request) -> Response:
+        part = assets.parts.get(request.path_params["name"])
+        if part is None:
+            return Response("rote: there is no such part.\n", 404, media_type="text/plain")
+        headers = {"cache-control": _FOR_EVER, "vary": "accept-encoding", "content-type": part.kind}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = await run_in_threadpool(lambda: part.packed)
+            return Response(packed, headers={**headers, "content-encoding": "gzip"})
+        return Response(part.content, headers=headers)
+
+    return work

@@ -1,0 +1,96 @@
+"""The ask page: models that were built here or lie in the folder, completion, and questions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rote.errors import UsageError
+from rote.web.answers import Handler, answer, guarded, in_thread, number, read_json, texts
+from rote.web.commands import command
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from rote.web.state import State
+
+__all__ = ["routes"]
+
+ASK_SECONDS = 120.0
+
+
+def routes(state: State) -> list[Route]:
+    """The questions of this page."""
+    return [
+        Route("/api/models", in_thread(lambda request: {"models": models(state)})),
+        Route("/api/models/{id}", in_thread(lambda request: _about(state, request))),
+        Route("/api/models/{id}/complete", in_thread(lambda request: _complete(state, request))),
+        Route("/api/models/{id}/ask", _ask(state), methods=["POST"]),
+    ]
+
+
+def models(state: State) -> list[dict[str, Any]]:
+    """Builds of this explorer, newest first, then model directories of the folder."""
+    made = [
+        {"id": build.id, "name": build.title, "from": "built here", **_facts_of(build.certificate or {})}
+        for build in reversed(state.builds.finished())
+    ]
+    lying = []
+    for item in state.folder.look("model"):
+        try:
+            found = json.loads((item.path / "certificate.json").read_bytes()[:50_000_000])
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict) and found.get("data") != "vectors" and found.get("task") != "distribution":
+            lying.append({"id": item.id, "name": item.name, "from": "folder", **_facts_of(found)})
+    return made + lying
+
+
+def _facts_of(certificate: dict[str, Any]) -> dict[str, Any]:
+    return {name: certificate.get(name) for name in ("facts", "construction", "params", "dtype")}
+
+
+def _model(state: State, id_: str) -> tuple[dict[str, Any], str]:
+    """What the worker needs to load a model, and the name that a command would use."""
+    for build in state.builds.finished():
+        if build.id == id_:
+            return {"folder": str(build.folder), "source": build.source}, str(build.args["zip_name"])
+    item = state.folder.get("model", id_)
+    return {"folder": str(item.path)}, item.name
+
+
+def _about(state: State, request: Request) -> dict[str, Any]:
+    args, name = _model(state, request.path_params["id"])
+    return {**state.reader.call("about", args, seconds=ASK_SECONDS), "name": name}
+
+
+def _complete(state: State, request: Request) -> dict[str, Any]:
+    args, _ = _model(state, request.path_params["id"])
+    query = request.query_params
+    prefix, position = query.get("prefix", "")[:200], query.get("position", "0")
+    if not position.isdecimal() or len(position) > 6:
+        raise UsageError("position must be a whole number.")
+    found = state.reader.call("complete", {**args, "prefix": prefix, "position": int(position)}, seconds=ASK_SECONDS)
+    return {"tokens": found}
+
+
+def _ask(state: State) -> Handler:
+    async def work(request: Request) -> Response:
+        record = await read_json(request)
+        words = texts(record, "words")
+        if words is None:
+            raise UsageError("type a context to ask about.")
+        top = number(record, "top") or 5
+        if not 1 <= top <= 50:
+            raise UsageError(f"top must be from 1 to 50, got {top}.")
+        args, name = await run_in_threadpool(_model, state, request.path_params["id"])
+        found = await run_in_threadpool(
+            state.reader.call, "ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS
+        )
+        return answer({**found, "command": command("ask", name, *words, top=None if top == 5 else top)})
+
+    return guarded(work)

@@ -1,0 +1,238 @@
+"""The build page: facts in (shipped, or dropped on the page), checks, builds, downloads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from rote.config import DTYPES
+from rote.errors import DataError, UnknownName, UsageError
+from rote.web.answers import Handler, answer, flag, guarded, in_thread, number, read_json, text, texts
+from rote.web.commands import command
+from rote.web.jobs import Build
+from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from rote.web.state import State
+
+__all__ = ["routes"]
+
+CHECK_SECONDS = 120.0
+_PATIENCE = 5
+"""So many times the limit is read, and thrown away, before the connection is cut."""
+_CUTS = ("cells", "words", "chars")
+
+
+def routes(state: State) -> list[Route]:
+    """The questions of this page."""
+    return [
+        Route("/api/shipped", in_thread(lambda request: _shipped())),
+        Route("/api/warm", _warm(state), methods=["POST"]),
+        Route("/api/uploads", _upload(state), methods=["POST"]),
+        Route("/api/check", _check(state), methods=["POST"]),
+        Route("/api/builds", in_thread(lambda request: {"builds": state.builds.records()}), methods=["GET"]),
+        Route("/api/builds", _start(state), methods=["POST"]),
+        Route("/api/builds/{id}", in_thread(lambda request: _one(state, request)), methods=["GET"]),
+        Route("/api/builds/{id}", in_thread(lambda request: _forget(state, request)), methods=["DELETE"]),
+        Route("/api/builds/{id}/cancel", in_thread(lambda request: _cancel(state, request)), methods=["POST"]),
+        Route("/api/builds/{id}/zip", _zip(state)),
+    ]
+
+
+def _shipped() -> list[dict[str, Any]]:
+    from rote.facts import available
+
+    return [item.to_dict() for item in available()]
+
+
+def _warm(state: State) -> Handler:
+    async def work(request: Request) -> Response:
+        (state.builder if request.query_params.get("builder") == "1" else state.reader).warm()
+        return answer({})
+
+    return guarded(work)
+
+
+def _upload(state: State) -> Handler:
+    """The body is the file. Bytes and lines are counted while it comes in, and what is too much is never kept."""
+
+    async def work(request: Request) -> Response:
+        id_, label, kind, path = state.store.begin_upload(request.query_params.get("name", ""))
+        size = lines = 0
+        try:
+            with path.open("wb") as file:
+                async for piece in request.stream():
+                    size += len(piece)
+                    lines += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
+                    if size <= MAX_UPLOAD_BYTES and lines <= MAX_UPLOAD_LINES:
+                        file.write(piece)
+                    elif size > _PATIENCE * MAX_UPLOAD_BYTES:
+                        break
+            # Refused only now, so that a browser has sent all and hears the sentence.
+            _refuse_long(label, size, lines)
+            upload = Upload(id_, label, kind, path, size)
+            found = await run_in_threadpool(
+                state.reader.call, "columns", {"source": _of_upload(upload)}, seconds=CHECK_SECONDS
+            )
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        state.store.keep_upload(upload, state.builds.sources_in_use())
+        return answer({"id": id_, "label": label, "size": size, **found})
+
+    return guarded(work)
+
+
+def _refuse_long(label: str, size: int, lines: int) -> None:
+    if size > MAX_UPLOAD_BYTES:
+        raise DataError(
+            f"{label} is larger than {MAX_UPLOAD_BYTES // 10**6} MB, the most that this page takes; "
+            "`rote build` on the command line takes more."
+        )
+    if lines > MAX_UPLOAD_LINES:
+        raise DataError(
+            f"{label} has more than {MAX_UPLOAD_LINES:,} lines, the most that this page takes; "
+            "`rote build` on the command line takes more."
+        )
+
+
+def _of_upload(upload: Upload) -> dict[str, str]:
+    return {"upload": upload.id, "path": str(upload.path), "label": upload.label}
+
+
+def _source(state: State, record: dict[str, Any]) -> dict[str, str]:
+    """Shipped facts by name, or an upload by id; never a path."""
+    shipped, upload = text(record, "shipped", 100), text(record, "upload", 100)
+    if (shipped is None) == (upload is None):
+        raise UsageError("name shipped facts, or drop a file.")
+    if upload is not None:
+        return _of_upload(state.store.upload(upload))
+    assert shipped is not None
+    from rote.facts import available
+
+    names = [item.name for item in available()]
+    if shipped not in names:
+        raise UnknownName("data set named", shipped, names)
+    return {"shipped": shipped}
+
+
+def _reading(state: State, record: dict[str, Any]) -> dict[str, Any]:
+    """How the facts are read."""
+    cut = text(record, "tokens", 20)
+    if cut is not None and cut not in _CUTS:
+        raise UnknownName("way of making tokens", cut, _CUTS)
+    return {
+        "source": _source(state, record),
+        "target": text(record, "target"),
+        "context": texts(record, "context", 1000),
+        "tokens": cut,
+        "on_conflict": text(record, "on_conflict", 20),
+        "with_": text(record, "with", 100) or "auto",
+    }
+
+
+def _read_options(reading: dict[str, Any]) -> dict[str, Any]:
+    context = reading["context"]
+    conflict = reading["on_conflict"]
+    return {
+        "tokens": reading["tokens"],
+        "target": reading["target"],
+        "context": None if context is None else ",".join(context),
+        "on_conflict": None if conflict in (None, "error") else conflict,
+    }
+
+
+def _check(state: State) -> Handler:
+    async def work(request: Request) -> Response:
+        reading = await run_in_threadpool(_reading, state, await read_json(request))
+        source = reading["source"]
+        name = source.get("shipped") or source["label"]
+        found = await run_in_threadpool(state.reader.call, "check", reading, seconds=CHECK_SECONDS)
+        return answer({**found, "command": command("check", name, **_read_options(reading))})
+
+    return guarded(work)
+
+
+def _start(state: State) -> Handler:
+    async def work(request: Request) -> Response:
+        build = await run_in_threadpool(_build, state, await read_json(request))
+        state.builds.add(build)
+        return answer({"id": build.id})
+
+    return guarded(work)
+
+
+def _build(state: State, record: dict[str, Any]) -> Build:
+    reading = _reading(state, record)
+    dtype, arch = text(record, "dtype", 20), text(record, "arch", 20) or "rote"
+    if dtype is not None and dtype not in DTYPES:
+        raise UnknownName("number format", dtype, DTYPES)
+    if arch not in ("rote", "llama"):
+        raise UnknownName("architecture", arch, ("rote", "llama"))
+    seed = number(record, "seed") or 0
+    if seed < 0:
+        raise UsageError(f"a seed is a whole number from 0, got {seed}.")
+    shape = {name: number(record, name) for name in ("heads", "d_model", "d_head", "d_mlp")}
+    switches = {name: flag(record, name) for name in ("rank1_qk", "refine", "partial", "with_positions")}
+    variant = text(record, "variant", 4)
+    source = reading["source"]
+    name = source.get("shipped") or source["label"]
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:40] or "facts"
+    id_ = state.store.new_id()
+    with_ = reading["with_"]
+    said = command(
+        "build",
+        name,
+        o=f"{stem}-model",
+        with_=None if with_ == "auto" else with_,
+        **shape,
+        dtype=dtype,
+        variant=variant,
+        **switches,
+        arch=None if arch == "rote" else arch,
+        seed=seed or None,
+        **_read_options(reading),
+    )
+    args = {**reading, **shape, **switches, "dtype": dtype, "arch": arch, "seed": seed, "variant": variant}
+    args["zip_name"] = f"{stem}-model"
+    title = f"{name}, {with_}" if with_ != "auto" else name
+    return Build(id_, title, args, said, state.store.model_folder(id_), source)
+
+
+def _one(state: State, request: Request) -> dict[str, Any]:
+    id_ = request.path_params["id"]
+    build = state.builds.get(id_)
+    record = next(one for one in state.builds.records() if one["id"] == id_)
+    return {**record, "certificate": build.certificate}
+
+
+def _cancel(state: State, request: Request) -> dict[str, Any]:
+    state.builds.cancel(request.path_params["id"])
+    return {}
+
+
+def _forget(state: State, request: Request) -> dict[str, Any]:
+    state.builds.forget(request.path_params["id"])
+    return {}
+
+
+def _zip(state: State) -> Handler:
+    async def work(request: Request) -> Response:
+        build = state.builds.get(request.path_params["id"])
+        if build.state != "done":
+            raise UsageError("this build is not finished, so there is nothing to download.")
+        return FileResponse(
+            build.folder.with_suffix(".zip"),
+            media_type="application/zip",
+            filename=f"{build.args['zip_name']}.zip",
+            headers={"cache-control": "no-store"},
+        )
+
+    return guarded(work)

@@ -1,0 +1,201 @@
+"""The capacity page: every bound at a shape, every bound along one axis, and the shapes that hold so many facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from rote import capacity
+from rote.config import LARGEST, Architecture, check_dtype
+from rote.errors import RoteError, UnknownName, UsageError
+from rote.theorems import Bound, Demand, Setting, registry
+from rote.theorems._builder import Builder
+from rote.web.commands import command
+
+__all__ = ["AXES", "bounds_answer", "plan_answer"]
+
+AXES: dict[str, tuple[int, int]] = {
+    "heads": (1, 128),
+    "d_model": (2, 1024),
+    "d_head": (1, 256),
+    "context": (1, 512),
+    "vocab": (2, 50_000),
+    "layers": (1, 512),
+    "d_mlp": (1, 4096),
+}
+"""What may lie along the chart, from where to where it is drawn unless the shape itself is beyond."""
+
+POINTS = 22
+_DEEP, _WIDE = 30, 7
+"""No network of bit extraction is shallower or narrower."""
+_FIELDS = {"heads": "n_heads", "layers": "n_layers"}
+_USUAL = {"heads": 8, "d_model": 64, "context": 32, "vocab": 1000, "layers": 1, "d_mlp": 0}
+
+
+def whole(query: Mapping[str, str], name: str, usual: int | None) -> int | None:
+    """A whole number from an address; nothing at all is the usual."""
+    text = query.get(name, "").strip()
+    if not text:
+        return usual
+    if not text.lstrip("-").isdecimal() or len(text) > 15:
+        raise UsageError(f"{name} must be a whole number, got {text[:40]!r}.")
+    return int(text)
+
+
+def _needed(query: Mapping[str, str], name: str) -> int:
+    value = whole(query, name, _USUAL[name])
+    assert value is not None, "there is a usual value"
+    return value
+
+
+def setting_of(query: Mapping[str, str]) -> tuple[Setting, bool]:
+    """The setting that an address asks for, and whether heads are as wide as the model by default."""
+    d_model, d_head = _needed(query, "d_model"), whole(query, "d_head", None)
+    arch = Architecture(
+        n_heads=_needed(query, "heads"),
+        d_model=d_model,
+        d_head=d_model if d_head is None else d_head,
+        context=_needed(query, "context"),
+        vocab=_needed(query, "vocab"),
+        n_layers=_needed(query, "layers"),
+        d_mlp=_needed(query, "d_mlp"),
+    )
+    setting = Setting(
+        arch,
+        dtype=check_dtype(query.get("dtype") or "float32"),
+        shared_context=query.get("shared") == "1",
+        kruskal=whole(query, "kruskal", None),
+        distinct_last=whole(query, "last_tokens", None),
+        n_facts=whole(query, "facts", None),
+    )
+    return setting, d_head is None
+
+
+@lru_cache(maxsize=4096)
+def _bounds(setting: Setting, slow: bool) -> tuple[Bound, ...]:
+    """All bounds, or those that take no search."""
+    return tuple(capacity.bounds(setting, None if slow else [key for key in registry() if key not in _searching()]))
+
+
+@cache
+def _searching() -> frozenset[str]:
+    """Theorems that search for their number where a shape is deep: bit extraction."""
+    return frozenset(key for key, one in registry().items() if isinstance(one, Builder) and one.native == "exact")
+
+
+def _takes_long(setting: Setting, axis: str, high: int) -> bool:
+    """Whether bit extraction has something to search for, anywhere along the axis."""
+    layers = max(setting.arch.n_layers, high if axis == "layers" else 0)
+    width = max(setting.arch.d_mlp, high if axis == "d_mlp" else 0)
+    return layers >= _DEEP and width >= _WIDE
+
+
+def _places(low: int, high: int, also: int) -> list[int]:
+    """Whole numbers from low to high, evenly spaced in the logarithm, and the present one among them."""
+    steps = {round(low * (high / low) ** (i / (POINTS - 1))) for i in range(POINTS)}
+    return sorted(steps | {also})
+
+
+def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, Any]:
+    """What every theorem says about the shape, and along the axis.
+
+    Without `slow`, theorems that would search for more than a moment are named in `waiting` and left out.
+    """
+    setting, tied = setting_of(query)
+    axis = query.get("axis") or "heads"
+    if axis not in AXES:
+        raise UnknownName("axis", axis, AXES)
+    now = int(getattr(setting.arch, _FIELDS.get(axis, axis)))
+    low, high = AXES[axis]
+    high = min(LARGEST, max(high, 2 * now))
+    xs = _places(min(low, max(1, now)), high, max(low, now))
+    everything = slow or not _takes_long(setting, axis, high)
+    lines: dict[str, dict[str, Any]] = {}
+    for x in xs:
+        for bound in _along(setting, axis, x, tied, everything):
+            line = lines.setdefault(bound.theorem, {"kind": bound.kind, "y": [], "why": []})
+            line["y"].append(bound.facts)
+            line["why"].append(why_not(bound))
+    here = _bounds(setting, everything)
+    parts = setting.arch.count("full")
+    return {
+        "axis": axis,
+        "x": xs,
+        "now": now,
+        "lines": [{"theorem": key, **line} for key, line in lines.items()],
+        "waiting": [] if everything else sorted(_searching()),
+        "bounds": [{**bound.to_dict(), "why": why_not(bound)} for bound in here],
+        "params": parts.to_dict(),
+        "shape": setting.arch.to_dict(),
+        "dtype": setting.dtype,
+        "command": bound_command(setting, tied),
+    }
+
+
+def _along(setting: Setting, axis: str, x: int, tied: bool, slow: bool) -> tuple[Bound, ...]:
+    """The bounds at one place of the axis; a place that no shape has is left empty, with the reason."""
+    changes = {_FIELDS.get(axis, axis): x}
+    if axis == "d_model" and tied:
+        changes["d_head"] = x
+    arch = setting.arch.replace(**changes)
+    kruskal = None if setting.kruskal is None else min(setting.kruskal, arch.d_model)
+    last = None if setting.distinct_last is None else min(setting.distinct_last, arch.vocab)
+    return _bounds(Setting(arch, setting.dtype, setting.shared_context, kruskal, last, setting.n_facts), slow)
+
+
+def why_not(bound: Bound) -> str:
+    """Why a bound has no number here; empty where it has one."""
+    failing = [f"{item.name}: {item.detail}" for item in bound.conditions if item.status == "not met"]
+    if failing:
+        return "; ".join(failing)
+    if bound.facts is None:
+        return "an order of magnitude, without constants" if bound.kind == "order" else "something it needs is unknown"
+    return ""
+
+
+def bound_command(setting: Setting, tied: bool) -> str:
+    arch = setting.arch
+    return command(
+        "bound",
+        heads=arch.n_heads,
+        d_model=arch.d_model,
+        d_head=None if tied else arch.d_head,
+        context=arch.context,
+        vocab=arch.vocab,
+        layers=arch.n_layers if arch.n_layers > 1 else None,
+        d_mlp=arch.d_mlp or None,
+        dtype=setting.dtype if setting.dtype != "float32" else None,
+        shared_context=setting.shared_context,
+        kruskal=setting.kruskal,
+        last_tokens=setting.distinct_last,
+        facts=setting.n_facts,
+    )
+
+
+def plan_answer(query: Mapping[str, str]) -> dict[str, Any]:
+    """The smallest shapes that hold so many facts."""
+    facts = whole(query, "facts", 10_000)
+    vocab, context = whole(query, "vocab", 1000), whole(query, "context", 4)
+    assert facts is not None and vocab is not None and context is not None
+    dtype = check_dtype(query.get("dtype") or "float32")
+    most = whole(query, "max_params", None)
+    said = command(
+        "plan",
+        facts=facts,
+        vocab=vocab,
+        context=context,
+        dtype=dtype if dtype != "float32" else None,
+        max_params=most,
+    )
+    try:
+        found = capacity.plan(Demand(facts, vocab, context, dtype, max_params=most))
+    except RoteError as error:
+        return {"plans": [], "refused": [], "refusal": str(error), "command": said}
+    return {
+        "plans": [{**item.to_dict(), "bits_per_param": facts * math.log2(vocab) / item.params} for item in found.plans],
+        "refused": [item.to_dict() for item in found.refused],
+        "refusal": None,
+        "command": said,
+    }

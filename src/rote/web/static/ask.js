@@ -1,0 +1,196 @@
+import { $, h, show, api, num, address, setAddress, commandLine, problem, plotly, chartLook, chartRest, colour, plain, say } from "./lib.js";
+
+const given = address();
+const state = { model: given.model || null, words: given.q ? given.q.split("\t") : null };
+let about = null, last = null;
+const remember = () => setAddress({ model: state.model, q: state.words?.join("\t") });
+
+function chooser(models) {
+  if (!models.length) {
+    show($("#models"), h("p", {}, "No model yet. ", h("a", { href: "/build" }, "Build one"), ", or start ", h("code", {}, "rote ui --dir"), " in a folder that holds model directories."));
+    return;
+  }
+  if (!models.some((m) => m.id === state.model)) { state.model = models[0].id; state.words = null; }
+  show($("#models"), h("select", { "aria-label": "Model", class: "full-width", onchange: (e) => { state.model = e.target.value; state.words = null; open(); } },
+    models.map((m) => h("option", { value: m.id, selected: m.id === state.model }, `${m.name}${m.name.includes(m.construction) ? "" : `, ${m.construction}`} – ${num(m.facts)} facts`))));
+  open();
+}
+
+async function open() {
+  remember();
+  show($("#about"), "Loading …");
+  show($("#inside"));
+  $("#answer").hidden = true;
+  try {
+    about = await api(`/api/models/${state.model}`);
+  } catch (error) {
+    show($("#about"), problem(error.message));
+    $("#question").hidden = true;
+    return;
+  }
+  const c = about.certificate;
+  show($("#about"), `${num(c.facts)} facts by ${c.construction}, ${num(c.params)} ${c.max_bits ? "weights" : "parameters"}, ${c.dtype}; contexts of ${about.context} ${({ cells: "token", words: "word", chars: "character" })[about.tokens]}${about.context > 1 ? "s" : ""}, ${num(about.vocab)} tokens${about.facts_known ? "" : "; its facts are not at hand"}.`);
+  $("#question").hidden = false;
+  inputs();
+  show($("#examples"), about.examples.length ? "Try " : "", about.examples.slice(0, 4).map((e) => h("button", { type: "button", class: "chip", onclick: () => { state.words = about.tokens === "chars" ? [e.context.join("")] : e.context; inputs(); ask(); } }, e.context.join(about.tokens === "chars" ? "" : " · "))));
+  if (state.words) ask();
+}
+
+/** One box a token where tokens are cells and few; else one box for the whole text. */
+const single = () => about.tokens !== "cells" || about.context > 8;
+
+function inputs() {
+  if (single()) {
+    show($("#inputs"), combo(0, state.words?.join(about.tokens === "chars" ? "" : " ") ?? "", about.tokens === "chars" ? "text" : "tokens"));
+  } else {
+    show($("#inputs"), Array.from({ length: about.context }, (_, i) => combo(i, state.words?.[i] ?? "", `token ${i + 1}`)));
+  }
+}
+
+/** A text box with a list of completions, as the ARIA practices describe it. */
+function combo(position, value, label) {
+  const list = h("ul", { class: "options", role: "listbox", id: `list-${position}`, "aria-label": `Completions for ${label}`, hidden: true });
+  const box = h("input", { type: "text", role: "combobox", "aria-label": label, placeholder: label, "aria-expanded": "false", "aria-controls": list.id, "aria-autocomplete": "list", value, spellcheck: "false", autocapitalize: "off", id: `token-${position}` });
+  let active = -1, wish = 0;
+  const parts = () => (about.tokens === "chars" ? ["", box.value.slice(-1)] : single() ? [box.value.replace(/\S*$/, ""), box.value.match(/\S*$/)[0]] : ["", box.value]);
+  const close = () => { list.hidden = true; active = -1; box.setAttribute("aria-expanded", "false"); box.removeAttribute("aria-activedescendant"); };
+  const choose = (token) => { box.value = parts()[0] + token; close(); box.focus(); };
+  const mark = (next) => {
+    const items = [...list.children];
+    if (!items.length) return;
+    active = (next + items.length) % items.length;
+    items.forEach((item, i) => item.setAttribute("aria-selected", String(i === active)));
+    box.setAttribute("aria-activedescendant", items[active].id);
+    items[active].scrollIntoView({ block: "nearest" });
+  };
+  const complete = async () => {
+    if (about.tokens === "chars") return;
+    const mine = (wish += 1);
+    const [before, prefix] = parts();
+    const at = single() ? before.split(/\s+/).filter(Boolean).length : position;
+    let tokens;
+    try { ({ tokens } = await api(`/api/models/${state.model}/complete?${new URLSearchParams({ prefix, position: at })}`)); } catch { return; }
+    if (mine !== wish || document.activeElement !== box) return;
+    show(list, tokens.map((token, i) => h("li", { role: "option", id: `option-${position}-${i}`, "aria-selected": "false", onpointerdown: (e) => { e.preventDefault(); choose(token); } }, token)));
+    list.hidden = !tokens.length || (tokens.length === 1 && tokens[0] === prefix);
+    box.setAttribute("aria-expanded", String(!list.hidden));
+    active = -1;
+  };
+  box.addEventListener("input", complete);
+  box.addEventListener("focus", complete);
+  box.addEventListener("blur", close);
+  box.addEventListener("keydown", (e) => {
+    if (e.key === "ArrowDown") { e.preventDefault(); if (list.hidden) complete(); else mark(active + 1); }
+    else if (e.key === "ArrowUp") { e.preventDefault(); mark(active - 1); }
+    else if (e.key === "Escape") close();
+    else if (e.key === "Enter" && active >= 0) { e.preventDefault(); choose(list.children[active].textContent); }
+    else if (e.key === "Tab" && active >= 0) choose(list.children[active].textContent);
+  });
+  return h("div", { class: `combo${single() ? " single" : ""}` }, box, list);
+}
+
+async function ask() {
+  const boxes = [...document.querySelectorAll("#inputs input")].map((b) => b.value.trim());
+  state.words = single() ? boxes : boxes.filter(Boolean);
+  if (!state.words.join("")) return;
+  remember();
+  show($("#ask-problem"));
+  try { last = await api(`/api/models/${state.model}/ask`, { body: { words: state.words, top: 8 } }); }
+  catch (error) { show($("#ask-problem"), problem(error.message)); $("#answer").hidden = true; show($("#inside")); return; }
+  answer(last);
+  inside(last);
+}
+
+function answer(found) {
+  const box = $("#answer");
+  box.hidden = false;
+  const top = found.answers[0];
+  const verdict = found.truth !== null ? (found.exact ? found.answers.map((a) => a.token).join(" ") : top.token) === found.truth ? h("span", { class: "tag done" }, "a fact, recalled") : h("span", { class: "tag failed" }, `a fact: ${found.truth}`) : found.facts_known ? h("span", { class: "tag" }, "not one of the facts: the answer means nothing") : null;
+  say(`Answer: ${top.token}`);
+  show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: "said" }, found.exact ? found.answers.map((a) => a.token).join("  ") : top.token), " ", verdict),
+    found.exact ? h("p", { class: "hint" }, "An exact network gives one label, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), h("th", { scope: "col", class: "right" }, "logit"))),
+      h("tbody", {}, found.answers.map((a) => h("tr", {}, h("td", {}, a.token), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * a.probability}%` }))), h("td", { class: "right" }, `${(100 * a.probability).toFixed(2)} %`), h("td", { class: "right" }, num(a.logit, 5)))))),
+    commandLine(found.command));
+}
+
+function inside(found) {
+  show($("#inside"), found.heads ? headsPanel(found) : null, found.digits ? digitsPanel(found) : null, nearPanel(found));
+  if (found.heads) drawHeads(found);
+  if (found.digits) drawDigits(found);
+}
+
+function headsPanel(found) {
+  const v = found.heads;
+  const parts = v.heads.filter((x) => x.part !== null);
+  const serving = [...parts].sort((a, b) => b.part - a.part).slice(0, 5);
+  const saturated = v.heads.filter((x) => x.saturated);
+  const name = (x) => (v.heads.some((y) => y.layer) ? `layer ${x.layer + 1}, head ${x.number + 1}` : `head ${x.number + 1}`);
+  return h("section", { class: "panel", "aria-labelledby": "i1" }, h("h2", { id: "i1" }, "Heads"),
+    h("p", {}, h("b", {}, num(v.n_saturated)), ` of ${num(v.heads.length)} head${v.heads.length > 1 ? "s" : ""} saturated (one token has all the weight but a millionth)`, saturated.length ? h("span", { class: "hint" }, `: ${saturated.slice(0, 12).map((x) => x.number + 1).join(", ")}${saturated.length > 12 ? ", …" : ""}`) : "", "."),
+    h("div", { id: "heads-chart", class: "chart short", role: "img", "aria-label": "Attention weight of every head on every token of the context" }),
+    serving.length ? [h("h3", {}, "Who serves this answer?"), h("p", { class: "hint" }, `The lead of “${v.answer}” over “${v.rival}” is ${num(v.lead)}: a sum over the heads, the last token's own vector (${num(v.skip)})${v.mlp === null ? "" : ` and the MLP (${num(v.mlp)})`}.`),
+      h("table", { class: "serving" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "head"), h("th", { scope: "col", class: "right" }, "part of the lead"), h("th", { scope: "col" }, "looks at"), h("th", { scope: "col", class: "right" }, "weight"))),
+        h("tbody", {}, serving.map((x) => { const at = x.weights.indexOf(Math.max(...x.weights)); return h("tr", {}, h("td", {}, name(x), x.saturated ? h("span", { class: "tag" }, "saturated") : null), h("td", { class: "right" }, num(x.part)), h("td", {}, found.context[at]), h("td", { class: "right" }, num(x.weights[at]))); })))] : null);
+}
+
+async function drawHeads(found) {
+  const Plotly = await plotly(), box = $("#heads-chart"), v = found.heads;
+  if (!box) return;
+  const order = v.heads.map((_, i) => i);
+  const ticks = found.context.map((t, i) => `${i + 1}. ${plain(t.length > 16 ? `${t.slice(0, 15)}…` : t)}`);
+  const height = Math.min(360, 84 + 26 * found.context.length);
+  box.style.height = `${height}px`;
+  await Plotly.react(box, [{
+    type: "heatmap", z: found.context.map((_, s) => order.map((i) => v.heads[i].weights[s])), x: order.map((i) => i + 1), y: ticks.map((_, i) => i), zmin: 0, zmax: 1,
+    colorscale: [[0, colour("soft")], [1, colour("accent")]], showscale: true, colorbar: { thickness: 8, outlinewidth: 0, tickvals: [0, 0.5, 1], len: 1 }, xgap: order.length < 60 ? 1 : 0, ygap: 2,
+    text: found.context.map((_, s) => order.map((i) => `head ${i + 1}${v.heads[i].saturated ? ", saturated" : ""}<br>${plain(found.context[s])}: ${v.heads[i].weights[s].toPrecision(4)}`)), hovertemplate: "%{text}<extra></extra>",
+  }], chartLook({ height, margin: { l: 60, r: 10, t: 6, b: 40 }, xaxis: { title: { text: "head" }, showgrid: false }, yaxis: { tickvals: ticks.map((_, i) => i), ticktext: ticks, autorange: "reversed", showgrid: false } }), chartRest);
+}
+
+function digitsPanel(found) {
+  const d = found.digits;
+  const tokens = found.context.slice(found.context.length - d.numbers.length);
+  return h("section", { class: "panel", "aria-labelledby": "i2" }, h("h2", { id: "i2" }, "Digits, shifted out"),
+    h("p", {}, "Every token is a number; attention hands on their mean; the sum is the key."),
+    h("div", { class: "sum", "aria-label": "The sum" }, tokens.map((t, i) => [i ? h("span", { class: "arrow" }, "+") : null, h("span", { class: "term" }, h("span", { class: "token" }, t), h("code", {}, d.numbers[i]))]), h("span", { class: "arrow" }, "→"), h("span", { class: "term" }, h("span", { class: "token target" }, "key"), h("code", {}, d.key))),
+    d.steps.length ? [h("p", { class: "hint" }, "The key finds one long weight. Its digits leave it one after the other by tent maps; each is a key and a label, and the one whose key is ours counts."),
+      h("ol", { class: "digits" }, d.steps.map((s) => h("li", { class: s.meets ? "meets" : "" }, h("div", { class: "bits" }, h("b", {}, s.bits), h("span", {}, s.rest), s.n_rest > s.rest.length ? h("span", {}, `… ${num(s.n_rest - s.rest.length)} more`) : null), h("div", { class: "hint" }, `key ${num(s.key)}, label ${num(s.label)} = ${s.token}`, s.meets ? h("span", { class: "tag done" }, "this key") : null))))] : h("p", { class: "hint" }, `Variant ${d.variant} keeps tables of bits instead of keys: below, the longest fraction in every layer loses bit after bit.`),
+    h("h3", {}, `Bits behind the point, through ${num(d.layers)} layers of the second network`),
+    h("div", { id: "digits-chart", class: "chart short", role: "img", "aria-label": "Bits of the longest fraction, layer by layer" }),
+    h("div", { class: "stepper" }, h("label", { for: "layer" }, "Layer ", h("b", { id: "layer-now" })), h("input", { id: "layer", type: "range", min: "1", max: String(d.layers), value: "1" }), h("code", { id: "layer-bits", class: "bits" })));
+}
+
+async function drawDigits(found) {
+  const d = found.digits, range = $("#layer");
+  const step = () => {
+    const i = Number(range.value) - 1;
+    $("#layer-now").textContent = `${i + 1}, ${num(d.lengths[i])} bits`;
+    $("#layer-bits").textContent = d.lengths[i] ? `0.${d.fractions[i]}${d.lengths[i] > d.fractions[i].length ? "…" : ""}` : "whole numbers only";
+  };
+  range.value = String(Math.max(1, d.lengths.indexOf(Math.max(...d.lengths)) + 1));
+  range.addEventListener("input", step);
+  step();
+  const Plotly = await plotly(), box = $("#digits-chart");
+  if (!box) return;
+  box.style.height = "190px";
+  await Plotly.react(box, [{ x: d.lengths.map((_, i) => i + 1), y: d.lengths, type: "scatter", mode: "lines", line: { shape: "hv", color: colour("accent"), width: 2 }, fill: "tozeroy", fillcolor: colour("accent-soft"), hovertemplate: "layer %{x}: %{y} bits<extra></extra>" }],
+    chartLook({ height: 190, margin: { l: 46, r: 10, t: 8, b: 40 }, xaxis: { title: { text: "layer" } }, yaxis: { rangemode: "tozero", nticks: 5 } }), chartRest);
+}
+
+function nearPanel(found) {
+  if (!found.near.length) return null;
+  const word = (p) => found.context[p];
+  return h("section", { class: "panel", "aria-labelledby": "i3" }, h("h2", { id: "i3" }, "Near misses: one token changed"),
+    found.near.map((n) => {
+      const wrong = n.facts.filter((f) => !f.right);
+      return h("div", { class: "near" }, h("h3", {}, `Instead of “${word(n.position)}”`),
+        h("p", {}, `${num(n.tried)} other token${n.tried > 1 ? "s" : ""} tried; ${num(n.same)} give${n.same === 1 ? "s" : ""} the same answer. `, n.n_facts ? h("span", { class: n.n_right === n.n_facts ? "good" : "bad" }, `${num(n.n_right)} of ${num(n.n_facts)} that are facts are told apart.`) : h("span", { class: "hint" }, "None of them is a fact.")),
+        n.common[0][1] === 1 ? n.tried > 1 ? h("p", { class: "hint" }, "All answers differ.") : null : h("div", { class: "common", "aria-label": "Most common answers" }, n.common.slice(0, 6).map(([token, count]) => h("div", { class: "row" }, h("span", { class: "name", title: token }, token), h("div", { class: "bar" }, h("i", { style: `width:${(100 * count) / n.tried}%` })), h("span", { class: "right" }, num(count))))),
+        n.facts.length ? h("details", { open: wrong.length > 0 || null }, h("summary", { class: "hint" }, wrong.length ? "the ones that are confused" : "the facts among them"), h("ul", { class: "facts" }, (wrong.length ? wrong : n.facts).slice(0, 12).map((f) => h("li", {}, h("span", { class: "token" }, f.token), h("span", { class: "arrow" }, "→"), h("span", { class: `token ${f.right ? "target" : "wrong"}` }, f.answer), f.right ? null : h("span", { class: "hint" }, ` should be ${f.truth}`))))) : null);
+    }));
+}
+
+$("#form").addEventListener("submit", (e) => { e.preventDefault(); ask(); });
+addEventListener("themechange", () => { if (last && $("#inside").children.length) { if (last.heads) drawHeads(last); if (last.digits) drawDigits(last); } });
+api("/api/warm", { method: "POST" }).catch(() => {});
+try { chooser((await api("/api/models")).models); } catch (error) { show($("#models"), problem(error.message)); }

@@ -1,0 +1,160 @@
+// What the pages share: elements from text (never from markup), questions to the server, numbers as people read them.
+
+export const $ = (selector, root = document) => root.querySelector(selector);
+
+/** An element; children that are strings become text, so nothing from outside is ever read as markup. */
+export function h(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "class") made.className = value;
+    else if (name in made && typeof value !== "string") made[name] = value;
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
+  return made;
+}
+
+export const show = (parent, ...children) => parent.replaceChildren(...children.flat(9).filter((c) => c));
+
+/** Ask the server; a refusal becomes an Error that carries its sentence. */
+export async function api(path, { body, method, signal, raw } = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method: method || (body === undefined ? "GET" : "POST"),
+      body: raw ? body : body === undefined ? undefined : JSON.stringify(body),
+      headers: { "x-rote-page": "1", ...(body === undefined ? {} : { "content-type": raw ? "application/octet-stream" : "application/json" }) },
+      signal,
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The explorer does not answer; was it closed?");
+  }
+  const text = await answer.text();
+  let record;
+  try { record = JSON.parse(text); } catch { throw new Error(text.replace(/^rote: /, "") || `status ${answer.status}`); }
+  if (!answer.ok || record?.error) throw new Error(record.error || `status ${answer.status}`);
+  return record;
+}
+
+const grouped = new Intl.NumberFormat("en-GB");
+export function num(value, digits = 3) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e12) return grouped.format(value);
+  if (Math.abs(value) >= 1e12) return value.toExponential(1);
+  const short = Number(value.toPrecision(digits));
+  return Math.abs(short) >= 1000 ? grouped.format(short) : String(short);
+}
+export const percent = (share) => (share === 1 ? "100 %" : `${(100 * share).toFixed(share > 0.999 ? 4 : 2)} %`);
+export function bytes(size) {
+  return size < 1e6 ? `${(size / 1e3).toFixed(1)} kB` : `${num(Math.round(size / 1e5) / 10)} MB`;
+}
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  const whole = Math.round(seconds);
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+  return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
+}
+
+/** Say something to screen readers. */
+export function say(text) { $("#said").textContent = text; }
+
+/** The command that gives the same answer, with a button that copies it. */
+export function commandLine(text) {
+  const button = h("button", { class: "quiet copy", type: "button", onclick: async () => {
+    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
+    catch { getSelection().selectAllChildren(code); button.textContent = "Select and copy"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  } }, "Copy");
+  const code = h("code", {}, text);
+  return h("div", { class: "command", role: "group", "aria-label": "The same on the command line" }, code, button);
+}
+
+/** Keep the address in step with the view, so that it can be shared and reloaded. */
+export function setAddress(values) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== null && value !== undefined && value !== "" && value !== false) query.set(name, value);
+  }
+  const text = query.toString();
+  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+}
+export const address = () => Object.fromEntries(new URLSearchParams(location.search));
+
+/** Run `work` after the last call; never two at once, and the newest wish wins. */
+export function newest(work) {
+  let running = false, again = false;
+  return async function run() {
+    if (running) { again = true; return; }
+    running = true;
+    try { do { again = false; await work(); } while (again); } finally { running = false; }
+  };
+}
+
+export function field(label, control, hint) {
+  const id = control.id || `f${Math.random().toString(36).slice(2)}`;
+  control.id = id;
+  return h("div", { class: "field" }, h("label", { for: id }, label), control, hint ? h("p", { class: "hint" }, hint) : null);
+}
+
+export function problem(sentence) { return h("p", { class: "problem", role: "alert" }, sentence); }
+
+let held;
+/** plotly, loaded after the page is painted. */
+export function plotly() {
+  held ??= new Promise((resolve, reject) => {
+    const script = h("script", { src: `${document.documentElement.dataset.static}/plotly.min.js` });
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => reject(new Error("plotly could not be loaded."));
+    requestAnimationFrame(() => setTimeout(() => document.head.append(script)));
+  });
+  return held;
+}
+
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** The look of all charts, in the colours of the page. */
+export function chartLook(extra = {}) {
+  const axis = {
+    gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line"), tickcolor: colour("line"),
+    automargin: true, fixedrange: true, separatethousands: true,
+  };
+  const { xaxis = {}, yaxis = {}, ...rest } = extra;
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, sans-serif", size: 12.5, color: colour("muted") },
+    margin: { l: 56, r: 16, t: 10, b: 44 },
+    hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("ink"), size: 12.5 }, align: "left" },
+    showlegend: false, dragmode: false,
+    xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
+  };
+}
+export const chartRest = { displayModeBar: false, responsive: true };
+export const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+export function wrapped(text, width = 58) {
+  const lines = [""];
+  for (const word of String(text).split(" ")) {
+    if (lines.at(-1).length + word.length > width && lines.at(-1)) lines.push("");
+    lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
+  }
+  return lines.map(plain).join("<br>");
+}
+export const kindColour = { lower: "lower", upper: "upper", empirical: "measured", order: "muted" };
+export const kindWords = {
+  lower: "Lower: this much fits", upper: "Upper: more never fits", empirical: "Measured, no theorem", order: "Orders of magnitude",
+};
+
+/** A legend as text that wraps, from the traces of a chart. */
+export function legend(traces) {
+  return h("ul", { class: "legend" }, traces.filter((t) => t.name && t.hoverinfo !== "skip").map((t) => {
+    const dots = t.mode === "markers";
+    const tint = dots ? t.marker.line?.color || t.marker.color : t.line.color;
+    const dash = { dash: "dashed", dot: "dotted" }[t.line?.dash] || "solid";
+    return h("li", {}, h("span", { class: dots ? "dot" : "dash", style: dots ? `border-color:${tint};background:${/open/.test(t.marker.symbol || "") || t.marker.line ? "transparent" : tint}` : `border-top:2.5px ${dash} ${tint}` }), t.label || t.name);
+  }));
+}

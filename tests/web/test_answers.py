@@ -1,0 +1,245 @@
+"""The explorer says what the library says."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import shlex
+import sys
+import time
+import zipfile
+from typing import Any
+
+import pytest
+
+import rote
+from explorer import Explorer
+from rote.capacity import bounds, plan
+from rote.cli.main import run
+from rote.config import Architecture
+from rote.theorems import Demand, Setting, registry
+from rote.web.capacity import AXES, bounds_answer, plan_answer
+from rote.web.commands import command
+from rote.web.found import Folder
+
+
+def said(capsys: pytest.CaptureFixture[str], line: str) -> Any:
+    """What the command line answers, as JSON."""
+    assert run([*shlex.split(line)[1:], "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"heads": "3", "d_model": "16", "d_head": "4", "context": "5", "vocab": "77", "dtype": "bfloat16"},
+        {"layers": "300", "d_mlp": "500", "shared": "1", "kruskal": "9", "last_tokens": "40", "facts": "1000"},
+    ],
+)
+def test_bounds_are_those_of_the_command_beside_them(capsys: pytest.CaptureFixture[str], query: dict[str, str]) -> None:
+    found = bounds_answer(query)
+    assert [{k: v for k, v in one.items() if k != "why"} for one in found["bounds"]] == said(capsys, found["command"])
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_lines_are_bounds_along_the_axis(axis: str) -> None:
+    found = bounds_answer({"axis": axis, "heads": "4", "vocab": "500"})
+    field = {"heads": "n_heads", "layers": "n_layers"}.get(axis, axis)
+    base = Architecture(4, 64, 64, 32, 500)
+    assert found["x"] == sorted(set(found["x"]))
+    for i, x in enumerate(found["x"]):
+        changes = {field: x} | ({"d_head": x} if axis == "d_model" else {})
+        by_key = {one.theorem: one for one in bounds(Setting(base.replace(**changes)))}
+        for line in found["lines"]:
+            assert line["y"][i] == by_key[line["theorem"]].facts
+            # A place without a number has a reason, and the other way round.
+            assert bool(line["why"][i]) == (line["y"][i] is None)
+
+
+def test_plans_are_those_of_the_command_beside_them(capsys: pytest.CaptureFixture[str]) -> None:
+    found = plan_answer({"facts": "5000", "vocab": "300", "context": "3", "dtype": "float16"})
+    plain = [{k: v for k, v in one.items() if k != "bits_per_param"} for one in found["plans"]]
+    assert plain == said(capsys, found["command"])
+    assert plain == [one.to_dict() for one in plan(Demand(5000, 300, 3, "float16")).plans]
+    assert "distinct contexts" in plan_answer({"facts": "5000", "vocab": "3", "context": "3"})["refusal"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("heads=0", "n_heads"),
+        ("heads=x", "whole number"),
+        ("heads=9999999999999999999", "whole number"),
+        ("axis=nothing", "axis"),
+        ("dtype=float8", "number format"),
+        ("kruskal=99", "Kruskal"),
+    ],
+)
+def test_nonsense_is_refused_in_a_sentence(explorer: Explorer, path: str, words: str) -> None:
+    assert words in explorer.ask(f"/api/bounds?{path}")["error"]
+
+
+def test_every_theorem_is_there(explorer: Explorer) -> None:
+    found = explorer.ask("/api/theorems")["theorems"]
+    assert [one["theorem"] for one in found] == list(registry())
+    for one in found:
+        assert one["statement"] and one["source"] and one["text"] and one["conditions"]
+
+
+def test_commands_are_quoted() -> None:
+    line = command(
+        "build", "my facts.csv", o="m", with_="auto", partial=True, refine=False, seed=None, where=["a=1", "b"]
+    )
+    assert shlex.split(line) == ["rote", "build", "my facts.csv", "-o", "m", "--with", "auto", "--partial",
+                                 "--where", "a=1", "--where", "b"]  # fmt: skip
+
+
+def test_a_build_is_the_model_of_the_command(explorer: Explorer, tmp_path: Any) -> None:
+    id_ = explorer.ask("/api/builds", {"shipped": "elements", "with": "dana2025_cor1", "seed": 3})["id"]
+    built = explorer.finished(id_)
+    assert built["state"] == "done", built
+    status, headers, body = explorer.raw("GET", f"/api/builds/{id_}/zip")
+    assert (status, headers["content-type"]) == (200, "application/zip")
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        archive.extractall(tmp_path)
+    memory = rote.load(tmp_path / "elements-model")
+    assert memory.certificate == built["certificate"]
+    # One thread here and there, so the weights are the same to the last bit.
+    own = rote.build(rote.load_facts("elements"), with_="dana2025_cor1", rng=3)
+    assert own.certificate["weights_sha256"] == memory.certificate["weights_sha256"]
+    assert run(["verify", str(tmp_path / "elements-model"), "elements"]) == 0
+
+
+def test_answers_are_those_of_the_model(explorer: Explorer) -> None:
+    id_ = explorer.ask("/api/builds", {"shipped": "elements", "with": "mlp_fit"})["id"]
+    assert explorer.finished(id_)["state"] == "done"
+    assert any(one["id"] == id_ for one in explorer.ask("/api/models")["models"])
+    about = explorer.ask(f"/api/models/{id_}")
+    assert (about["context"], about["facts_known"]) == (2, True)
+    assert explorer.ask(f"/api/models/{id_}/complete?prefix=f&position=0")["tokens"][0] == "F"
+    assert explorer.ask(f"/api/models/{id_}/complete?prefix=&position=1")["tokens"][:4] == [
+        "name", "group", "number", "period"]  # fmt: skip
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["Fe", "name"]})
+    assert found["answers"][0]["token"] == found["truth"] == "Iron"
+    assert len(found["heads"]["heads"]) == about["certificate"]["shape"]["n_heads"]
+    assert [one["n_right"] for one in found["near"]] == [117, 3]
+    assert found["command"] == "rote ask elements-model Fe name"
+    assert "did you mean" in explorer.ask(f"/api/models/{id_}/ask", {"words": ["Fe", "nam"]})["error"]
+    assert "error" in explorer.ask(f"/api/models/{id_}/ask", {"words": []})
+    # A context that is no fact says so.
+    assert explorer.ask(f"/api/models/{id_}/ask", {"words": ["Iron", "name"]})["truth"] is None
+
+
+def test_refused_builds_say_why(explorer: Explorer) -> None:
+    made = explorer.upload("order.csv", b"a,b,c\nx,y,1\ny,x,2\n")
+    checked = explorer.ask("/api/check", {"upload": made["id"]})
+    bags = next(one for one in checked["findings"] if one["assumption"] == "distinct up to order")
+    assert bags["holds"] is False
+    assert bags["offenders"] == ["fact 2: (y, x) -> 2"]
+    id_ = explorer.ask("/api/builds", {"upload": made["id"], "with": "kajitsuka2025_next_token"})["id"]
+    built = explorer.finished(id_)
+    assert built["state"] == "failed"
+    assert "--with-positions" in built["message"]
+    assert "not finished" in json.loads(explorer.raw("GET", f"/api/builds/{id_}/zip")[2])["error"]
+    again = {"upload": made["id"], "with": "kajitsuka2025_next_token", "with_positions": True}
+    id_ = explorer.ask("/api/builds", again)["id"]
+    assert explorer.finished(id_)["state"] == "done"
+    assert explorer.ask(f"/api/models/{id_}/ask", {"words": ["y", "x"]})["answers"][0]["token"] == "2"
+
+
+def test_ten_builds_wait_in_line_and_the_server_goes_on_answering(explorer: Explorer) -> None:
+    ids = [explorer.ask("/api/builds", {"shipped": "countries", "seed": i})["id"] for i in range(10)]
+    records = {one["id"]: one for one in explorer.ask("/api/builds")["builds"]}
+    waiting = [records[id_]["position"] for id_ in ids if records[id_]["state"] == "queued"]
+    assert waiting == list(range(1, len(waiting) + 1))
+    assert len(waiting) >= 8
+    slowest = 0.0
+    for heads in range(1, 11):
+        before = time.perf_counter()
+        assert explorer.ask(f"/api/bounds?heads={heads}&d_model=32")["now"] == heads
+        slowest = max(slowest, time.perf_counter() - before)
+    # No limit on a shared machine; but a server that waited for a build would take seconds.
+    print(f"slowest answer beside ten builds: {1000 * slowest:.0f} ms")
+    for id_ in ids:
+        explorer.ask(f"/api/builds/{id_}/cancel", {})
+    assert {explorer.finished(id_)["state"] for id_ in ids} <= {"cancelled", "done"}
+    assert explorer.ask(f"/api/builds/{ids[-1]}")["state"] == "cancelled"
+    # The next one starts from a fresh process.
+    id_ = explorer.ask("/api/builds", {"shipped": "elements", "with": "dana2025_cor1"})["id"]
+    assert explorer.finished(id_)["state"] == "done"
+    assert explorer.ask(f"/api/builds/{id_}", method="DELETE") == {}
+    assert "error" in explorer.ask(f"/api/builds/{id_}")
+
+
+def test_results_and_fits_are_those_of_the_library(explorer: Explorer, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = explorer.ask("/api/runs")
+    db = next(one for one in listed["results"] if one["name"] == "heads.db")
+    found = explorer.ask(f"/api/runs/{db['id']}")
+    (sweep,) = found["sweeps"]
+    assert (sweep["counts"], sweep["grids"][0]["known"], sweep["grids"][0]["total"]) == ({"done": 12}, 12, 12)
+    assert found["varying"] == {"n_heads": [1, 2, 3, 4, 6, 8]}
+    fitted = explorer.ask(f"/api/runs/{db['id']}/fit?x=n_heads&y=capacity")
+    assert fitted["command"] == "rote fit heads.db --x n_heads --y capacity"
+    # Looking changes nothing, not even by the files that SQLite puts beside a database.
+    assert {path.name for path in explorer.folder.glob("heads.db*")} == {"heads.db"}
+    own = said(capsys, f"rote fit {explorer.folder / 'heads.db'} --x n_heads --y capacity")
+    assert {key: fitted[key] for key in ("law", "why", "laws", "predictions", "verdict")} == {
+        key: own[key] for key in ("law", "why", "laws", "predictions", "verdict")
+    }
+    assert "error" in explorer.ask(f"/api/runs/{db['id']}/fit?x=n_heads&y=nothing")
+    (entry,) = listed["entries"]
+    shown = explorer.ask(f"/api/entries/{entry['id']}")
+    assert [one["kind"] for one in shown["figures"][0]["panels"][0]["series"]] == ["points", "published"]
+
+
+def test_the_report_is_made_of_what_was_chosen(explorer: Explorer) -> None:
+    listed = explorer.ask("/api/runs")
+    assert listed["reports"] == (importlib.util.find_spec("rote.report") is not None)
+    assert "choose" in explorer.ask("/api/report", {"ids": ["../heads.db"]})["error"]
+    db = next(one["id"] for one in listed["results"] if one["name"] == "heads.db")
+    made = explorer.ask("/api/report", {"ids": [db]})
+    if not listed["reports"]:
+        assert "no report" in made["error"]
+        return
+    assert made["command"] == "rote report heads.db -o report.html"
+    status, headers, body = explorer.raw("GET", made["address"])
+    assert (status, b"<html" in body) == (200, True)
+    assert headers["content-security-policy"].startswith("sandbox allow-scripts")
+    assert "allow-same-origin" not in headers["content-security-policy"]
+
+
+def test_sequences_words_and_characters(explorer: Explorer) -> None:
+    rows = ("fruit flies like a banana,adj noun verb det noun", "time flies like an arrow,noun verb prep det noun")
+    tags = "\n".join(("sentence,tags", *rows, "")).encode()
+    made = explorer.upload("tags.csv", tags)
+    wanted = {"upload": made["id"], "with": "kajitsuka2025_seq2seq", "tokens": "words"}
+    assert explorer.ask("/api/check", wanted)["table"]["context"] == 5
+    id_ = explorer.ask("/api/builds", wanted)["id"]
+    assert explorer.finished(id_)["state"] == "done"
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["time flies like an arrow"]})
+    assert [one["token"] for one in found["answers"]] == ["noun", "verb", "prep", "det", "noun"]
+    assert found["digits"]["label"] is not None
+    codes = explorer.upload("codes.csv", b"code,country\nKJFK,us\nLFPG,fr\nEG,uk\n")
+    id_ = explorer.ask("/api/builds", {"upload": codes["id"], "tokens": "chars", "with": "mlp_fit"})["id"]
+    assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["EG"]})
+    assert (found["answers"][0]["token"], found["padding"], found["truth"]) == ("uk", 2, "uk")
+
+
+def test_a_missing_package_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["ui", "--no-browser", "--port", "0"]) == 2
+    assert "pip install 'rote[ui]'" in capsys.readouterr().err
+
+
+def test_the_folder_is_looked_at_without_links_and_hidden_places(tmp_path: Any) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    for place in (tmp_path / "a", tmp_path / ".hidden"):
+        (place / "certificate.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "other.db").write_bytes(b"SQLite format 3\0" + b"\0" * 100)
+    found = Folder(tmp_path).look()
+    assert [(one.kind, one.name) for one in found] == [("model", "a")]

@@ -174,7 +174,9 @@ def build(page: Any, state: str = "done", nth: int = 0) -> None:
 def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_path: Path) -> None:
     page = opened.page
     page.wait_for_selector("#checks .conditions")
-    drop(page, "rivers.csv", RIVERS)
+    # By a real drop here, by the file chooser elsewhere.
+    making = "text => { const d = new DataTransfer(); d.items.add(new File([text], 'rivers.csv')); return d; }"
+    page.dispatch_event("#drop", "drop", {"dataTransfer": page.evaluate_handle(making, RIVERS)})
     until(page, "document.querySelector('#checks').textContent.includes('4 facts')")
     assert page.locator("#sample .token.target").all_inner_texts() == ["Black Forest", "Black Sea", "Alps", "North Sea"]
     page.get_by_role("button", name="words").click()

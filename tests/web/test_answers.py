@@ -132,6 +132,20 @@ def test_answers_are_those_of_the_model(explorer: Explorer) -> None:
     assert explorer.ask(f"/api/models/{id_}/ask", {"words": ["Iron", "name"]})["truth"] is None
 
 
+def test_models_of_the_folder_can_be_asked(explorer: Explorer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["build", "elements", "-o", str(explorer.folder / "kept"), "--with", "dana2025_cor1", "--json"]) == 0
+    capsys.readouterr()
+    id_ = next(one["id"] for one in explorer.ask("/api/models")["models"] if one["name"] == "kept")
+    assert explorer.ask(f"/api/models/{id_}")["facts_known"]
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["Au", "number"]})
+    assert (found["answers"][0]["token"], found["truth"]) == ("79", "79")
+    assert found["command"] == "rote ask kept Au number"
+    # A model whose weights were changed is refused, in the words of the library.
+    weights = explorer.folder / "kept" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+    assert "error" in explorer.ask(f"/api/models/{id_}/ask", {"words": ["Au", "number"]})
+
+
 def test_refused_builds_say_why(explorer: Explorer) -> None:
     made = explorer.upload("order.csv", b"a,b,c\nx,y,1\ny,x,2\n")
     checked = explorer.ask("/api/check", {"upload": made["id"]})

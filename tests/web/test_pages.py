@@ -28,6 +28,13 @@ HOSTILE = (
     "{{constructor}},c,&lt;b&gt;\n"
     "' or 1=1 --,d,../../etc/passwd\n"
 )
+# Where a greyed lane is, in pixels of the window.
+LANE = """(() => {
+  const chart = document.querySelector("#chart"), look = chart._fullLayout, box = chart.getBoundingClientRect();
+  const lane = chart.data.find((t) => t.name === "silent");
+  const { xaxis, yaxis2 } = look;
+  return [box.left + xaxis._offset + xaxis.d2p(lane.x[4]), box.top + yaxis2._offset + yaxis2.d2p(lane.y[4])];
+})()"""
 RIVERS = "\n".join(
     ("river,what,where", "Danube,source,Black Forest", "Danube,mouth,Black Sea", "Rhine,source,Alps",
      "Rhine,mouth,North Sea", "")
@@ -115,6 +122,10 @@ def test_failing_conditions_are_greyed_and_explained(opened: Page) -> None:
     assert "deep enough" in (row.get_attribute("title") or "")
     lanes = page.evaluate("document.querySelector('#chart').data.find(t => t.name === 'silent').text.join('|')")
     assert "kajitsuka2025_next_token</b> says nothing at heads = 8<br>deep enough" in lanes
+    page.locator("#chart").scroll_into_view_if_needed()
+    page.mouse.move(*page.evaluate(LANE))
+    page.wait_for_selector("#chart .hovertext")
+    assert "says nothing at heads" in (page.locator("#chart .hovertext").first.text_content() or "")
     # Deep and wide enough, it speaks.
     page.get_by_label("Layers, exact").fill("300")
     page.get_by_label("Layers, exact").press("Enter")
@@ -163,7 +174,9 @@ def build(page: Any, state: str = "done", nth: int = 0) -> None:
 def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_path: Path) -> None:
     page = opened.page
     page.wait_for_selector("#checks .conditions")
-    drop(page, "rivers.csv", RIVERS)
+    # By a real drop here, by the file chooser elsewhere.
+    making = "text => { const d = new DataTransfer(); d.items.add(new File([text], 'rivers.csv')); return d; }"
+    page.dispatch_event("#drop", "drop", {"dataTransfer": page.evaluate_handle(making, RIVERS)})
     until(page, "document.querySelector('#checks').textContent.includes('4 facts')")
     assert page.locator("#sample .token.target").all_inner_texts() == ["Black Forest", "Black Sea", "Alps", "North Sea"]
     page.get_by_role("button", name="words").click()

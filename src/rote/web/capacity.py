@@ -27,7 +27,7 @@ AXES: dict[str, tuple[int, int]] = {
 }
 """What may lie along the chart, from where to where it is drawn unless the shape itself is beyond."""
 
-POINTS = 22
+POINTS = 20
 _DEEP, _WIDE = 30, 7
 """No network of bit extraction is shallower or narrower."""
 _FIELDS = {"heads": "n_heads", "layers": "n_layers"}

@@ -50,6 +50,8 @@ class Worker:
             if self._closed:
                 raise Gone("the explorer is closing.")
             if self._process is None or self._process.poll() is not None:
+                if self._process is not None:
+                    _discard(self._process)
                 env = dict(os.environ)
                 # Leave a core to the server and the page.
                 env.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) - 1)))
@@ -88,9 +90,7 @@ class Worker:
             try:
                 return self._talk(process, task, args, notice)
             except (Gone, OSError, ValueError) as error:
-                with contextlib.suppress(OSError):
-                    process.kill()
-                process.wait()
+                _discard(process)
                 if late.is_set():
                     raise Late(f"this took longer than {seconds:.0f} seconds and was stopped.") from None
                 raise Gone("the work was stopped before it was done.") from error
@@ -127,9 +127,18 @@ class Worker:
         with self._start:
             self._closed = True
         self.stop()
-        if self._process is not None:
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+        # Whoever waits for an answer finds the process gone, and only then are its pipes closed.
+        with self._turn:
+            if self._process is not None:
+                _discard(self._process)
+
+
+def _discard(process: subprocess.Popen[bytes]) -> None:
+    """End a process and close its pipes."""
+    with contextlib.suppress(OSError):
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()

@@ -204,11 +204,13 @@ def _model(args: dict[str, Any]) -> tuple[Memory, FactTable | None]:
     from rote.facts import FactTable, available
     from rote.memory import load
 
-    key = args["folder"]
+    folder = Path(args["folder"])
+    # A directory that was written anew is another model.
+    key = " ".join([str(folder), *(str(path.stat().st_mtime_ns) for path in sorted(folder.glob("*")))])
     if key in _held:
         _held[key] = _held.pop(key)
         return _held[key]
-    memory = load(key)
+    memory = load(folder)
     facts: FactTable | None = None
     source = args.get("source")
     read = memory.certificate.get("read") or {}

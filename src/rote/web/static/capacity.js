@@ -188,18 +188,18 @@ async function chart(found) {
   const height = (wide ? 380 : 300) + 19 * silent.length + (silent.length ? 24 : 0);
   const lane = silent.length ? (19 * silent.length) / (height - 60) : 0;
   box.style.height = `${height}px`;
+  if (wide) traces.push(labels(found, height, lane));
   const look = chartLook({
     height, margin: { l: 58, r: wide ? 196 : 14, t: 8, b: 46 }, hovermode: "closest", hoverdistance: 30,
     xaxis: { type: scale, automargin: false, title: { text: found.axis }, anchor: silent.length ? "y2" : "y", tickformat: ",", ...(state.linear ? { nticks: wide ? 12 : 5 } : { tickvals: marks(found.x, wide) }),
       range: [found.x[0], found.x.at(-1)].map(state.linear ? (v) => v : Math.log10) },
     yaxis: { type: scale, automargin: false, domain: [lane ? lane + 0.05 : 0, 1], range: span(found), tickformat: state.linear ? "," : "~s", nticks: 7 },
-    annotations: wide ? labels(found, height, lane) : [],
     shapes: [{ type: "line", x0: found.now, x1: found.now, y0: 0, y1: 1, yref: "paper", line: { color: colour("muted"), width: 1, dash: "2px,3px" } }],
   });
   look.yaxis2 = { domain: [0, lane], range: [silent.length - 0.4, -0.6], showgrid: false, zeroline: false, fixedrange: true, showticklabels: false, visible: silent.length > 0 };
   await Plotly.react(box, traces, look, chartRest);
   box.dataset.drawn = String(Math.round(performance.now() - asked));
-  box.setAttribute("aria-label", `Chart of ${traces.length - (silent.length ? 2 : 0)} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
+  box.setAttribute("aria-label", `Chart of ${groups(found).length} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
 }
 
 /** 1, 2, 5, 10, ... where there is room, powers of ten (and their thirds) otherwise. */
@@ -237,10 +237,13 @@ function labels(found, height, lane) {
       blocks.splice(-2, 2, { members, centre: Math.min(1 - half, Math.max(half, middle)) });
     }
   }
-  return blocks.flatMap((block) => block.members.map((g, i) => ({
-    xref: "paper", yref: "paper", x: 1, y: bottom + (1 - bottom) * (block.centre + gap * (i - (block.members.length - 1) / 2)), xanchor: "left", yanchor: "middle", xshift: 6, showarrow: false,
-    text: plain(g.names[0]) + (g.names.length > 1 ? ` +${g.names.length - 1}` : ""), font: { size: 11, color: colour(kindColour[g.kind]) },
-  })));
+  const back = state.linear ? (v) => v : (v) => 10 ** v;
+  const names = blocks.flatMap((block) => block.members.map((g, i) => ({ g, at: back(low + (high - low) * (block.centre + gap * (i - (block.members.length - 1) / 2))) })));
+  // A trace of texts: annotations would each be measured, which takes longer than all lines together.
+  return {
+    x: names.map(() => found.x.at(-1)), y: names.map((n) => n.at), text: names.map(({ g }) => ` ${plain(g.names[0])}${g.names.length > 1 ? ` +${g.names.length - 1}` : ""}`), name: "names of lines",
+    type: "scatter", mode: "text", textposition: "middle right", textfont: { size: 11, color: names.map(({ g }) => colour(kindColour[g.kind])) }, hoverinfo: "skip", cliponaxis: false,
+  };
 }
 
 function table(found) {

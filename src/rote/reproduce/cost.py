@@ -1,7 +1,7 @@
 """About how long cells take on one core, before they are run.
 
 Training costs a constant a step, and a time in proportion to the activations of a step; the constants were
-fitted to journals. Searches for a capacity train about seven times. An estimate, not a promise.
+fitted to journals. Searches for a capacity train about a dozen times. An estimate, not a promise.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from rote.study import StudyCell
 
 __all__ = ["cell_seconds", "seconds"]
 
-_STACK = 8e-4
+_STACK = 6e-4
 _STEP = 3e-4
-_MINIBATCH = 6e-9
-_FULL_BATCH = 1.3e-9
-_SOAP = 2.0
-_TRIES = 7
-_BUILT = 0.6
+_MINIBATCH = 5e-9
+_FULL_BATCH = 2e-9
+_SOAP = 1.3
+_TRIES = 12
+_BUILT = 1.5
 
 
 def seconds(cells: Iterable[Work]) -> float:

@@ -49,6 +49,9 @@ def speak(
     prefixes = Prefixes(model)
     for batch in batches(prompts, [(len(p), n) for p, n in zip(prompts, lengths, strict=True)]):
         rows = [tuple(prompts[i]) for i in batch]
+        if not rows[0]:
+            # Nothing of the text is in the tokenizer's vocabulary, so there is nothing to go on from.
+            continue
         shared = common_prefix(rows, len(rows[0]) - 1) if len(rows) > 1 else ()
         past = prefixes(shared, len(rows))
         ids = torch.tensor([row[len(shared) :] for row in rows])

@@ -65,18 +65,20 @@ def own_text(
         return [tuple(row) for row in known[0].tolist()], known[1]
     generator = torch.Generator().manual_seed(seed)
     # Openings of several tokens are fed one token at a time, so that all windows stay in step.
-    chosen = [ids for ids in encode(tokenizer, _openings(count, answers, seed)) if ids]
+    usable = [ids for ids in encode(tokenizer, _openings(count, answers, seed)) if ids] or [(0,)]
+    chosen = [usable[k % len(usable)] for k in range(count)]
+    length = min(_LENGTH, int(getattr(model.config, "max_position_embeddings", 0) or _LENGTH))
     ids = torch.tensor([[start[0]] for start in chosen])
     whole = [ids]
     caught: list[Tensor] = []
     hook = model.model.norm.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].float()))
     past = None
     try:
-        for step in range(_LENGTH):
+        for step in range(length):
             out = model.model(input_ids=ids, past_key_values=past, use_cache=True)
             past = out.past_key_values
             advance(1)
-            if step == _LENGTH - 1:
+            if step == length - 1:
                 break
             chances = torch.softmax(model.lm_head(out.last_hidden_state[:, -1].contiguous()).float(), 1)
             ids = torch.multinomial(chances, 1, generator=generator)

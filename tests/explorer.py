@@ -83,7 +83,9 @@ class Explorer:
 
 def results_of(sweep: Sweep, heads: int) -> tuple[list[Any], list[dict[str, Any]]]:
     """The cells of so many heads, with made-up capacities on a line."""
-    cells = [cell for cell in sweep.cells if cell.n_heads == heads]
+    from rote.measure import Cell
+
+    cells = [cell for cell in sweep.cells if isinstance(cell, Cell) and cell.n_heads == heads]
     results = [
         {"status": "done", "capacity": 10 + 8 * cell.n_heads + cell.seed, "params": 100 * cell.n_heads, "duration": 0.2}
         for cell in cells

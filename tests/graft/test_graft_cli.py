@@ -92,10 +92,16 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     assert (back / "config.json").read_bytes() == (place / "model" / "config.json").read_bytes()
     assert run(["ungraft", str(back), "-o", str(tmp_path / "again")]) == 2
     assert "no certificate.json" in capsys.readouterr().err
+    shutil.copytree(made, tmp_path / "here")
+    assert run(["ungraft", str(tmp_path / "here")]) == 0
+    assert sorted(p.name for p in (tmp_path / "here").iterdir()) == sorted(p.name for p in back.iterdir())
+    assert (tmp_path / "here" / "model.safetensors").read_bytes() == (back / "model.safetensors").read_bytes()
+    capsys.readouterr()
     shard = made / "model-00001-of-00002.safetensors"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x00")
-    assert run(["ungraft", str(made), "-o", str(tmp_path / "again")]) == 2
-    assert "was changed" in capsys.readouterr().err
+    for words in (["-o", str(tmp_path / "again")], []):
+        assert run(["ungraft", str(made), *words]) == 2
+        assert "was changed" in capsys.readouterr().err
     assert run(["verify", str(made), facts]) == 2
     assert "graft again" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()

@@ -89,7 +89,10 @@ def graft(
 
 def ungraft(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory that `rote graft` wrote.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR2", help="Directory to write.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR2", help="Directory to write; DIR itself is restored if not given."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR2 if it is a model directory.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -101,12 +104,13 @@ def ungraft(
     """
     from rote.graft import ungraft as undo
 
-    files = undo(directory, output, force=force)
+    target = directory if output is None else output
+    files = undo(directory, target, force=force or output is None)
     if as_json:
-        emit_json({"directory": str(output), "files": list(files)})
+        emit_json({"directory": str(target), "files": list(files)})
     else:
         console().print(
-            f"{output}: {len(files)} files restored; weights and configuration have the hashes of the original.",
+            f"{target}: {len(files)} files restored; weights and configuration have the hashes of the original.",
             markup=False,
         )
 

@@ -54,7 +54,15 @@ _LABELS = {
     "explained": "variance of the targets explained",
     "sharing": "share of common context rows",
 }
-_SHORT = {"n_heads": "H", "d_model": "d", "d_head": "d_h", "vocab": "N", "context": "n", "n_layers": "layers"}
+_SHORT = {
+    "n_heads": "H",
+    "d_model": "d",
+    "d_head": "d_h",
+    "vocab": "N",
+    "context": "n",
+    "n_layers": "layers",
+    "n_facts": "T",
+}
 
 
 def check_figure(table: Mapping[str, Any]) -> None:

@@ -157,6 +157,21 @@ def test_the_figure_of_exact_networks_keeps_above_the_bounds() -> None:
     assert (DOCS / "images" / "exact_params.png").exists()
 
 
+def test_results_are_what_their_records_say() -> None:
+    """Every sentence of the page is in an entry.json, and every entry has its rows, figure and data beside it."""
+    results = _load(DOCS / "make_results.py")
+    records = results.load(DOCS / "results")
+    assert results.page(records) == (DOCS / "results.md").read_text(encoding="utf-8")
+    assert {record["entry"] for record in records} >= {"dana2025/exp1", "mahdavi2024/heads", "questions/gap"}
+    for record in records:
+        place = DOCS / "results" / record["entry"]
+        for name in (
+            "rows.csv",
+            *(f"{figure['name']}.{kind}" for figure in record["figures"] for kind in ("png", "json")),
+        ):
+            assert (place / name).is_file(), f"{record['entry']} lacks {name}"
+
+
 def test_the_citation_has_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {rote.__version__}\n" in text

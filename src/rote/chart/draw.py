@@ -45,7 +45,8 @@ def colours_of(panel: Panel) -> dict[str, str]:
         found[item.name] = COLOURS[index % len(COLOURS)]
     for item in panel.series:
         if item.kind in ("fit", "published"):
-            owner = max((name for name in found if _belongs(item.name, name)), key=len, default=None)
+            plainly = [name for name in found if _belongs(item.name, name)]
+            owner = max(plainly or [name for name in found if _beside(item, name)], key=len, default=None)
             found[item.name] = "#111111" if owner is None else found[owner]
         elif item.kind in _STYLES:
             found[item.name] = str(_STYLES[item.kind]["color"])
@@ -53,11 +54,13 @@ def colours_of(panel: Panel) -> dict[str, str]:
 
 
 def _belongs(name: str, owner: str) -> bool:
-    if name.startswith(f"{owner}: ") or name.endswith(f": {owner}"):
-        return True
-    # "d = 10, published" belongs to "d = 10, their recipe".
-    first, comma, _ = name.partition(", ")
-    return bool(comma) and owner.startswith(f"{first}, ")
+    return name.startswith(f"{owner}: ") or name.endswith(f": {owner}")
+
+
+def _beside(item: Series, owner: str) -> bool:
+    """What was published as "d = 10, published" stands beside "d = 10, their recipe"."""
+    first, comma, _ = item.name.partition(", ")
+    return item.kind == "published" and bool(comma) and owner.startswith(f"{first}, ")
 
 
 def draw(figure: Figure, path: Path) -> None:
@@ -138,7 +141,9 @@ def _panel(axes: Any, panel: Panel) -> None:
                 item.x, item.y, "D", color=colour, markerfacecolor="none", markersize=8, label=item.name, zorder=6
             )
         else:
-            _points(axes, item, colour, _MARKS[measured.index(item) % len(_MARKS)])
+            index = measured.index(item)
+            # Later marks are smaller, so that equal points show both.
+            _points(axes, item, colour, _MARKS[index % len(_MARKS)], max(3.6, 6.2 - 0.8 * index))
     if panel.x.scale == "linear" and all(x == int(x) for item in measured for x in item.x):
         axes.xaxis.get_major_locator().set_params(integer=True)
     for scale, axis in ((panel.x.scale, axes.xaxis), (panel.y.scale, axes.yaxis)):
@@ -205,22 +210,22 @@ def _written(value: float, _: object = None) -> str:
     return f"$10^{{{power}}}$"
 
 
-def _points(axes: Any, item: Series, colour: str, mark: str) -> None:
+def _points(axes: Any, item: Series, colour: str, mark: str, size: float) -> None:
     if item.low is not None and item.high is not None:
         for x, low, high in zip(item.x, item.low, item.high, strict=True):
             axes.plot([x, x], [low, high], color=colour, linewidth=1.3, zorder=4)
-    axes.plot(item.x, item.y, mark, color=colour, markersize=4.8, label=item.name, zorder=5)
+    axes.plot(item.x, item.y, mark, color=colour, markersize=size, label=item.name, zorder=5)
 
 
 def _limits(axes: Any, panel: Panel) -> None:
-    """From zero where nothing is negative; bounds far above what was measured do not flatten it."""
-    values = [y for item in panel.series for y in (*item.y, *(item.low or ()))]
+    """From zero where nothing is negative; bounds and intervals far off do not flatten what was measured."""
+    values = [y for item in panel.series for y in item.y]
     if not values:
         return
     near = [y for item in panel.series if item.kind in ("points", "published", "line") for y in item.y]
     top = max(near) if near else max(values)
-    ends = [y for item in panel.series for y in (*item.y, *(item.high or ())) if top <= 0 or y <= 2.5 * top]
-    low = min(0.0, *(near or values), *[y for item in panel.series for y in (item.low or ())])
+    ends = [y for item in panel.series for y in (*item.y, *(item.high or ())) if top <= 0 or y <= 1.6 * top]
+    low = min(0.0, *(near or values))
     high = max(ends, default=top)
-    if high > low:
-        axes.set_ylim(low if low == 0 else low - 0.05 * (high - low), high + 0.06 * (high - low))
+    reach = high - low if high > low else 1.0
+    axes.set_ylim(low if low == 0 and high > 0 else low - 0.05 * reach, low + 1.06 * reach)

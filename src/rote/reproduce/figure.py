@@ -54,7 +54,15 @@ _LABELS = {
     "explained": "variance of the targets explained",
     "sharing": "share of common context rows",
 }
-_SHORT = {"n_heads": "H", "d_model": "d", "d_head": "d_h", "vocab": "N", "context": "n", "n_layers": "layers"}
+_SHORT = {
+    "n_heads": "H",
+    "d_model": "d",
+    "d_head": "d_h",
+    "vocab": "N",
+    "context": "n",
+    "n_layers": "layers",
+    "n_facts": "T",
+}
 
 
 def check_figure(table: Mapping[str, Any]) -> None:
@@ -178,7 +186,7 @@ def _bounds(groups: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], spec:
     list[Series]
 ):  # fmt: skip
     """One line for every theorem and every set of shapes that differ only in x; equal lines are drawn once."""
-    found: dict[tuple[Any, ...], Series] = {}
+    found: list[Series] = []
     for theorem in spec.get("bounds", []):
         kind = "bound_upper" if theorems.get(theorem).kind == "upper" else "bound_lower"
         if theorems.get(theorem).kind == "empirical":
@@ -191,14 +199,26 @@ def _bounds(groups: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], spec:
                 value = bound_value(row, theorem, y)
                 if value is not None:
                     lines.setdefault(tuple(told.items()), {})[float(row[x])] = value
+        joined: list[tuple[tuple[Any, ...], dict[float, float]]] = []
         for told_items, line in lines.items():
-            name = _name(dict(told_items), [key for key, _ in told_items] if len(lines) > 1 else [], {})
+            same = [other for _, other in joined if _agree(line, other)]
+            if same:
+                same[0].update(line)
+            else:
+                joined.append((told_items, dict(line)))
+        for told_items, line in joined:
+            name = _name(dict(told_items), [key for key, _ in told_items] if len(joined) > 1 else [], {})
             known = str(spec.get("names", {}).get(theorem, theorem))
             label = f"{known}, {name}" if name else known
             places = tuple(sorted(line))
-            values = tuple(line[place] for place in places)
-            found.setdefault((theorem, places, values), Series(label, kind, places, values))
-    return list(found.values())
+            found.append(Series(label, kind, places, tuple(line[place] for place in places)))
+    return found
+
+
+def _agree(one: Mapping[float, float], other: Mapping[float, float]) -> bool:
+    """Two lines that meet are one if they say the same wherever both say something."""
+    common = set(one) & set(other)
+    return bool(common) and all(one[place] == other[place] for place in common)
 
 
 def _line(table: Table, line: Mapping[str, Any], x: str, where: Sequence[str]) -> Series:

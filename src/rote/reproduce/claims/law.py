@@ -48,7 +48,8 @@ def curves_of(found: list[Spot], laws: list[str]) -> dict[str, Curve]:
         if len(used) < law.size + 2 or (name == "power" and (x.min() <= 0 or y.min() <= 0)):
             continue
         spread = np.array(variances(used))
-        curves[name] = fit_law(law, x, y, spread, rng=np.random.default_rng(0))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            curves[name] = fit_law(law, x, y, spread, rng=np.random.default_rng(0))
     return curves
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import shlex
+import subprocess
 import sys
 import time
 import zipfile
@@ -106,8 +108,15 @@ def test_a_build_is_the_model_of_the_command(explorer: Explorer, tmp_path: Any) 
         archive.extractall(tmp_path)
     memory = rote.load(tmp_path / "elements-model")
     assert memory.certificate == built["certificate"]
-    # One thread here and there, so the weights are the same to the last bit.
-    own = rote.build(rote.load_facts("elements"), with_="dana2025_cor1", rng=3)
+    # The command of the page, in a process of its own with as many threads, so the weights are the same to the last bit.
+    words = ["build", "elements", "--with", "dana2025_cor1", "--seed", "3", "-o", str(tmp_path / "own")]
+    subprocess.run(
+        [sys.executable, "-m", "rote", *words],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    own = rote.load(tmp_path / "own")
     assert own.certificate["weights_sha256"] == memory.certificate["weights_sha256"]
     assert run(["verify", str(tmp_path / "elements-model"), "elements"]) == 0
 

@@ -108,7 +108,7 @@ def test_a_build_is_the_model_of_the_command(explorer: Explorer, tmp_path: Any) 
         archive.extractall(tmp_path)
     memory = rote.load(tmp_path / "elements-model")
     assert memory.certificate == built["certificate"]
-    # The command of the page, in a process of its own with as many threads, so the weights are the same to the last bit.
+    # The command of the page, in a process of its own with as many threads: the same weights to the last bit.
     words = ["build", "elements", "--with", "dana2025_cor1", "--seed", "3", "-o", str(tmp_path / "own")]
     subprocess.run(
         [sys.executable, "-m", "rote", *words],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from rote.assumptions import _batched
 from rote.assumptions._independence import Rows, judge_many
@@ -30,6 +31,15 @@ def test_singular_and_indefinite_matrices_have_none() -> None:
     subsets = np.array([[0, 1], [0, 2], [2, 0], [0, 0]])
     assert not _batched.positive(gram, subsets, 1e-12).any()
     assert _batched.positive(gram, np.array([[0], [1]]), 1e-12).all()
+
+
+def test_the_number_of_threads_is_left_alone() -> None:
+    before = torch.get_num_threads()
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        _batched.positive(np.eye(8), draw_subsets(8, 3, 200, np.random.default_rng(0)), 0.5)
+        assert torch.get_num_threads() == count
+    torch.set_num_threads(before)
 
 
 def test_verdicts_do_not_depend_on_the_road(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,9 +39,16 @@ def available(size: int, count: int) -> bool:
 
 def positive(gram: npt.NDArray[Any], subsets: npt.NDArray[np.int64], shift: float) -> npt.NDArray[np.bool_]:
     """Which of the submatrices gram[S, S] - shift I have a Cholesky factor, in the number format of `gram`."""
+    import torch
+
     out = np.empty(len(subsets), dtype=np.bool_)
+    threads = torch.get_num_threads()
     with _ONE:
-        _kernel()(gram, np.ascontiguousarray(subsets, dtype=np.int32), gram.dtype.type(shift), out)
+        try:
+            _kernel()(gram, np.ascontiguousarray(subsets, dtype=np.int32), gram.dtype.type(shift), out)
+        finally:
+            # numba's OpenMP layer sets the number of threads for the whole process, and torch's sums depend on it.
+            torch.set_num_threads(threads)
     return out
 
 

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.assumptions._closest import distinct_rows
+from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
 from rote.facts import FactTable
 
 if TYPE_CHECKING:
     from rote.assumptions._kruskal import Kruskal
 
-__all__ = ["SHOWN", "Data", "first_equal", "query_kruskal", "row_ids", "words"]
+__all__ = ["SHOWN", "Data", "distinctness", "first_equal", "query_kruskal", "row_ids", "words"]
 
 Data = FactTable | Vectors
 IntArray = npt.NDArray[np.int64]
@@ -52,6 +53,34 @@ def first_equal(keys: IntArray) -> tuple[IntArray, IntArray]:
     twin = first[inverse]
     later = np.flatnonzero(twin != np.arange(len(keys)))
     return later.astype(np.int64), twin[later]
+
+
+def distinctness(
+    name: str, keys: IntArray, theorems: tuple[str, ...], *, said: str, pair: str, repeated: str = "one"
+) -> list[Finding]:
+    """The finding that no row of `keys` equals an earlier one.
+
+    `said` has places for the numbers of distinct rows and of all rows, `pair` is said of two equal ones.
+    """
+    later, twin = first_equal(keys)
+    distinct = len(keys) - len(later)
+    text = said.format(f"{distinct:,}", f"{len(keys):,}")
+    if later.size:
+        text += f"; examples {words([int(twin[0]), int(later[0])])} {pair}"
+        text += f", {later.size:,} repeat an earlier {repeated}" if later.size > 1 else ""
+    return [
+        Finding(
+            assumption=name,
+            holds=not later.size,
+            explanation=text + ".",
+            lower=distinct,
+            upper=distinct,
+            witness=[int(twin[0]), int(later[0])] if later.size else None,
+            offenders=later[:SHOWN].tolist(),
+            n_offenders=int(later.size),
+            theorems=theorems,
+        )
+    ]
 
 
 def query_kruskal(data: Vectors, rng: np.random.Generator) -> Kruskal:

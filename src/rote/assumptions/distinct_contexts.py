@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rote.assumptions._common import SHOWN, Data, first_equal, row_ids, words
+from rote.assumptions._common import Data, distinctness, row_ids
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
 from rote.config import Architecture
@@ -23,23 +23,4 @@ def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) ->
         theorems = ()
         if data.shared:
             keys = np.repeat(keys, data.n_examples, axis=0)
-    count = len(keys)
-    later, twin = first_equal(keys)
-    distinct = count - len(later)
-    said = f"{distinct:,} of {count:,} contexts are distinct"
-    if later.size:
-        said += f"; examples {words([int(twin[0]), int(later[0])])} have the same one"
-        said += f", {later.size:,} repeat an earlier one" if later.size > 1 else ""
-    return [
-        Finding(
-            assumption=NAME,
-            holds=not later.size,
-            explanation=said + ".",
-            lower=distinct,
-            upper=distinct,
-            witness=[int(twin[0]), int(later[0])] if later.size else None,
-            offenders=later[:SHOWN].tolist(),
-            n_offenders=int(later.size),
-            theorems=theorems,
-        )
-    ]
+    return distinctness(NAME, keys, theorems, said="{} of {} contexts are distinct", pair="have the same one")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rote.cli._output import console, emit_json, megabytes, number
+from rote.cli._output import console, emit_json, number
 from rote.cli._progress import display
 
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ __all__ = [
     "TaskOption",
     "WeightOption",
     "answer_distribution",
-    "bound_distribution",
+    "both",
     "build_distribution",
+    "fixed",
     "is_distribution",
-    "plan_distribution",
+    "prepared",
     "read_table",
     "refuse_options",
+    "small",
     "verify_distribution",
 ]
 
@@ -91,7 +93,7 @@ def read_table(
     return table, report.tokens
 
 
-def _prepared(table: DistributionTable, smoothing: float | None) -> DistributionTable:
+def prepared(table: DistributionTable, smoothing: float | None) -> DistributionTable:
     """The table with full support; smoothing that nobody asked for is said on stderr."""
     from rote.distribution_building import prepare
 
@@ -136,7 +138,7 @@ def build_distribution(
             "`rote plan --task distribution FACTS --kl 0.1` find it."
         )
     table, cut = read_table(source, target=target, context=context, tokens=tokens, weight=weight)
-    _prepared(table, smoothing)
+    prepared(table, smoothing)
     with display(table.n_contexts, enabled=not as_json) as progress:
         memory = build(
             table,
@@ -197,32 +199,32 @@ def _show_certificate(memory: Memory, directory: Path) -> None:
         ]
     rows += [("unigram guess", c["unigram"]), ("uniform guess", c["uniform"])]
     for name, value in rows:
-        table.add_row(name, *_both(value))
+        table.add_row(name, *both(value))
     out.print(table)
     out.print(
         f"perplexity {number(c['perplexity'], 4)}, where {number(c['perplexity_floor'], 4)} is the table's own; "
-        f"gap to the width's bound {_small(c['gap'])} nats",
+        f"gap to the width's bound {small(c['gap'])} nats",
         markup=False,
     )
     if c["encoder_exact"]:
         out.print(f"the bound is exactly 0: {c['encoder_exact']}.", markup=False)
     elif c["encoder_spread"]:
-        out.print(f"the bound is the best of {len(c['encoder_starts'])} starts, spread {_small(c['encoder_spread'])}.")
+        out.print(f"the bound is the best of {len(c['encoder_starts'])} starts, spread {small(c['encoder_spread'])}.")
     if c["C"] is not None and c["looseness"]:
         out.print(f"C = {c['C']:.4g} (equation 14); the promise is {c['looseness']:.3g} times the excess it bounds.")
 
 
-def _both(value: float | None) -> tuple[str, str]:
+def both(value: float | None) -> tuple[str, str]:
     if value is None:
         return "–", "–"
-    return _fixed(value), _fixed(value / 0.6931471805599453)
+    return fixed(value), fixed(value / 0.6931471805599453)
 
 
-def _fixed(value: float) -> str:
+def fixed(value: float) -> str:
     return f"{value:.6f}" if value < 1e4 else f"{value:.3g}"
 
 
-def _small(value: float | None) -> str:
+def small(value: float | None) -> str:
     return "–" if value is None else f"{value:.2g}" if abs(value) >= 1e-9 else "below 1e-9"
 
 
@@ -280,17 +282,17 @@ def verify_distribution(
         out = console()
         checked = "hashes of files and table checked" if same else "hashes of files checked, this is another table"
         out.print(
-            f"divergence {_fixed(result.kl)} nats ({_fixed(result.kl_bits)} bits) from {result.n_contexts:,} contexts "
+            f"divergence {fixed(result.kl)} nats ({fixed(result.kl_bits)} bits) from {result.n_contexts:,} contexts "
             f"at {result.dtype}; perplexity {number(result.perplexity, 4)}, the table's own is "
             f"{number(record['perplexity_floor'], 4)}; {checked}.",
             markup=False,
         )
         if bound is not None:
-            out.print(f"No model of this width is below {_fixed(bound)} nats; gap {_small(result.kl - bound)}.")
+            out.print(f"No model of this width is below {fixed(bound)} nats; gap {small(result.kl - bound)}.")
         for words, kl, prior in result.worst if result.kl > 1e-6 else ():
             out.print(f"  {words}: {kl:.4g} nats, prior {prior:.3g}", markup=False)
         if not kept:
-            out.print(f"The certificate says {_fixed(claimed or 0.0)} nats: this is worse.")
+            out.print(f"The certificate says {fixed(claimed or 0.0)} nats: this is worse.")
     if not kept:
         raise typer.Exit(1)
 
@@ -355,140 +357,3 @@ def _log_ratio(p: float, q: float) -> float:
     import math
 
     return math.log(p / max(q, 1e-300))
-
-
-def bound_distribution(
-    source: str,
-    *,
-    d_model: int | None,
-    epsilon: float | None,
-    smoothing: float | None,
-    starts: int | None,
-    seed: int,
-    tokens: str | None,
-    target: str | None,
-    context: str | None,
-    weight: str | None,
-    as_json: bool,
-) -> None:
-    """`rote bound --task distribution`: how close any model of a width can come."""
-    from rote.distribution_building import distribution_limits
-    from rote.facts.distribution import check_share, in_bits
-
-    table, _ = read_table(source, target=target, context=context, tokens=tokens, weight=weight)
-    if epsilon is not None:
-        check_share(epsilon, "epsilon")
-    table = _prepared(table, smoothing)
-    if d_model is not None:
-        widths = [d_model]
-    else:
-        widths = sorted({*(2**k for k in range(1, 7) if 2**k < table.vocab - 1), table.vocab - 1})
-        if table.n_contexts * table.vocab > 2_000_000:
-            widths = widths[:4]
-    with display(table.n_contexts, enabled=not as_json) as progress:
-        found = []
-        for i, width in enumerate(widths):
-            progress("best encoders", i, len(widths), None)
-            found.append(distribution_limits(table, width, rng=seed, starts=starts or (3 if d_model is None else None)))
-    eps = epsilon or 0.0
-    record: dict[str, Any] = {
-        **table.describe(),
-        "epsilon": eps,
-        "t_eps": table.t_eps(eps),
-        "unigram_bits": in_bits(table.unigram_kl),
-        "uniform_bits": in_bits(table.uniform_kl),
-    }
-    if as_json:
-        emit_json({**record, **found[0]} if d_model is not None else {**record, "widths": found})
-        return
-    from rich import box
-    from rich.table import Table
-
-    out = console()
-    out.print(
-        f"[bold]{table.n_contexts:,} contexts of {table.context}, vocabulary {table.vocab:,}[/bold]; entropy "
-        f"{table.entropy:.4f} nats ({in_bits(table.entropy):.4f} bits), perplexity {record['perplexity']:.4g}; "
-        f"T_eps = {record['t_eps']:,} at epsilon {eps:g}"
-    )
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("predictor", "nats", "bits", "how"):
-        shown.add_column(column, justify="right" if column in ("nats", "bits") else "left")
-    for item in found:
-        starts_said = (
-            f"exact: {item['encoder_exact']}"
-            if item["encoder_exact"]
-            else f"best of {len(item['encoder_starts'])} starts, spread {_small(item['encoder_spread'])}"
-        )
-        d = item["d_model"]
-        shown.add_row(f"d_model {d}: no model is below", *_both(item["encoder_kl"]), starts_said)
-        measured = f"C = {item['theorem2_C']:.3f}, measured on a frame" + ("" if item["theorem2"] else ", needs 1/2")
-        shown.add_row("  Theorem 2: some encoder is below", *_both(item["theorem2"]), measured)
-        if d_model is not None:
-            printed = f"C = {item['theorem2_printed_C']:.3f}" + ("" if item["theorem2_printed"] else ", needs 1/2")
-            shown.add_row("  with the printed constant", *_both(item["theorem2_printed"]), printed)
-    shown.add_row("unigram guess", *_both(table.unigram_kl), "the best that ignores the context")
-    shown.add_row("uniform guess", *_both(table.uniform_kl), "")
-    out.print(shown)
-
-
-def plan_distribution(
-    source: str,
-    *,
-    kl: float | None,
-    d_model: int | None,
-    heads: int | None,
-    max_params: int | None,
-    dtype: str,
-    smoothing: float | None,
-    seed: int,
-    tokens: str | None,
-    target: str | None,
-    context: str | None,
-    weight: str | None,
-    as_json: bool,
-) -> None:
-    """`rote plan --task distribution`: the smallest d_model and heads that reach a divergence."""
-    from rote.config import check_dtype
-    from rote.distribution_planning import plan_distribution as plan
-    from rote.errors import UsageError
-
-    if kl is None:
-        raise UsageError("say how close the model must come, in nats: --kl 0.1.")
-    number_format = check_dtype(dtype)
-    if number_format == "exact":
-        raise UsageError("these constructions live in floating point; choose float64, float32, bfloat16 or float16.")
-    table, _ = read_table(source, target=target, context=context, tokens=tokens, weight=weight)
-    table = _prepared(table, smoothing)
-    with display(table.n_contexts, enabled=not as_json) as progress:
-        found = plan(table, kl, d_model=d_model, n_heads=heads, dtype=number_format, seed=seed, progress=progress)
-    plans = [item for item in found if max_params is None or item.architecture.params() <= max_params]
-    if as_json:
-        emit_json([item.to_dict() for item in plans])
-    elif not plans:
-        console().print(f"No shape reaches {kl:g} nats under these conditions; allow more heads, width or parameters.")
-    else:
-        from rich import box
-        from rich.table import Table
-
-        shown = Table(
-            title=f"Shapes that reach {kl:g} nats, {table.n_contexts:,} contexts, vocabulary {table.vocab:,}",
-            title_justify="left",
-            title_style="bold",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
-        for column in ("d_model", "heads", "d_head", "params", "size", "epsilon", "T_eps", "width's bound", "reached"):
-            shown.add_column(column, justify="right", no_wrap=True)
-        for item in plans:
-            r = item.to_dict()
-            shown.add_row(
-                *(number(r[k]) for k in ("d_model", "n_heads", "d_head", "params")),
-                megabytes(r["bytes"]),
-                f"{r['epsilon']:.3g}",
-                number(r["t_eps"]),
-                _fixed(r["encoder_kl"]),
-                _fixed(r["kl"]),
-            )
-        console().print(shown)
-    if not plans:
-        raise typer.Exit(1)

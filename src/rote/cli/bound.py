@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli import _distribution
+from rote.cli import _distribution, _distribution_limits
 from rote.cli._distribution import EpsilonOption, SmoothingOption, StartsOption, TaskOption, WeightOption
 from rote.cli._output import JsonOption, console, emit_json, number
 from rote.cli._source import TargetOption, TokensOption
@@ -76,7 +76,7 @@ def bound(
             raise UsageError(
                 "--task distribution is about a table: give a facts file, as in `rote bound F --task ...`."
             )
-        _distribution.bound_distribution(
+        _distribution_limits.bound_distribution(
             source,
             d_model=d_model,
             epsilon=epsilon,

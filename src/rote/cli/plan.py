@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli import _distribution
+from rote.cli import _distribution, _distribution_limits
 from rote.cli._distribution import SmoothingOption, TaskOption, WeightOption
 from rote.cli._output import JsonOption, console, emit_json, megabytes, number
 from rote.cli._source import ConflictOption, TargetOption, TokensOption, read_data
@@ -63,7 +63,7 @@ def plan(
         _distribution.refuse_options(task, facts=facts, vocab=vocab, on_conflict=on_conflict != "error")
         if source is None:
             raise UsageError("--task distribution is about a table: give a facts file with repeated contexts.")
-        _distribution.plan_distribution(
+        _distribution_limits.plan_distribution(
             source,
             kl=kl,
             d_model=d_model,

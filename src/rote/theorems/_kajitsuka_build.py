@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rote.config import Architecture, check_dtype
@@ -96,10 +97,11 @@ class BitExtractionBuilder(BitExtraction[Data]):
         distinct, labels = np.unique(data.targets, return_inverse=True)
         return labels.reshape(data.targets.shape).astype(np.int64), tuple(int(t) for t in distinct)
 
+    @abstractmethod
     def memorise(
         self, data: Data, precision: Precision, variant: str | None, with_positions: bool, rng: np.random.Generator
     ) -> Made:
-        raise NotImplementedError
+        """The smallest exact transformer for these data."""
 
     def check_data(self, data: Data, options: Options) -> None:
         """Refuse data that break an assumption."""

@@ -58,6 +58,13 @@ def test_series_are_told_apart() -> None:
     assert decide("law", data, x="x", y="y", by=["d"], law="linear", least=0.5).verdict == "holds"
 
 
+def test_the_best_of_poor_laws_decides_nothing() -> None:
+    """Points all over the place: a line is chosen, and says next to nothing."""
+    found = decide("law", table(grown(lambda x: 0.01 * x, noise=0.2)), x="x", y="y", law="linear")
+    assert found.numbers["wins"] == found.numbers["poor"] == 1 and found.numbers["r2"] < 0.9
+    assert found.verdict == "undecided" and "less than 90%" in found.why
+
+
 def test_witnesses_that_contradict_each_other_leave_it_open() -> None:
     """A bend that the choice sees and the interval does not (or the other way round) decides nothing."""
     seen = set()

@@ -5,10 +5,11 @@ the smallest, the one with the fewest parameters is taken, and of those the one 
 if that is the expected `law`, for the share `least` of the series that `by` tells apart. Between a line and a parabola
 there is a second witness, the interval of the curvature: a series in which it contradicts the choice (a parabola is
 chosen, and its curvature may be zero; or a line, and it may not) is open, and open series can leave a claim undecided.
+So is a series of which the chosen law explains less than nine tenths of the variance: the best of poor laws is none.
 
-Numbers: series, wins, open, and of the last series cv_LAW, exponent(_low, _high), slope(_low, _high), chosen, points,
-curvature(_low, _high), r2 (the share of the variance that a straight line explains); exponent_min, exponent_max,
-slope_min and slope_max over the series.
+Numbers: series, wins, open, poor, and of the last series cv_LAW, exponent(_low, _high), slope(_low, _high), chosen,
+points, curvature(_low, _high), r2 (the share of the variance that a straight line explains); exponent_min,
+exponent_max, slope_min and slope_max over the series.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rote.reproduce.table import Spot, Table, spots
 __all__ = ["KEYS", "choose", "curves_of", "decide", "split"]
 
 KEYS = ("x", "y", "where", "by", "law", "laws", "least", "saturation")
+_EXPLAINED = 0.9
 
 
 def split(table: Table, by: list[str], where: list[str]) -> list[list[str]]:
@@ -60,12 +62,21 @@ def choose(curves: Mapping[str, Curve]) -> str:
     return min(near, key=lambda curve: (curve.law.size, curve.cv)).law.name
 
 
+def explained(curve: Curve, found: list[Spot]) -> float | None:
+    """The share of the variance of the unsaturated points that a fitted law explains; None if there is no variance."""
+    used = [spot for spot in found if not spot.saturated]
+    means = np.array([spot.mean for spot in used])
+    rest = means - curve.at(np.array([spot.x for spot in used]))
+    spread = float(((means - means.mean()) ** 2).sum())
+    return 1 - float((rest**2).sum()) / spread if spread else None
+
+
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     x, y, expected = text_of(spec, "x"), text_of(spec, "y"), text_of(spec, "law")
     laws = text_list(spec, "laws") or ["linear", "quadratic"]
     needed = list(dict.fromkeys([*laws, expected]))
     saturation = number_of(spec, "saturation", 0.95)
-    numbers: dict[str, Any] = {"series": 0, "wins": 0, "open": 0}
+    numbers: dict[str, Any] = {"series": 0, "wins": 0, "open": 0, "poor": 0}
     sure, possible = 0, 0
     slopes: list[float] = []
     exponents: list[float] = []
@@ -90,15 +101,15 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
             unsure = (chosen == "quadratic" and straight) or (chosen == "linear" and not straight)
         else:
             unsure = False
+        share = explained(rivals[chosen], found)
+        poor = share is not None and share < _EXPLAINED
+        numbers["poor"] += poor
+        unsure = unsure or poor
         numbers["open"] += unsure
         sure += chosen == expected and not unsure
         possible += chosen == expected or unsure
         if "linear" in curves:
-            used = [spot for spot in found if not spot.saturated]
-            means = np.array([spot.mean for spot in used])
-            rest = means - curves["linear"].at(np.array([spot.x for spot in used]))
-            spread = float(((means - means.mean()) ** 2).sum())
-            numbers["r2"] = 1 - float((rest**2).sum()) / spread if spread else None
+            numbers["r2"] = explained(curves["linear"], found)
         slopes += [numbers["slope"]] if "linear" in curves else []
         exponents += [numbers["exponent"]] if "power" in curves else []
     for key, values in (("slope", slopes), ("exponent", exponents)):
@@ -108,4 +119,7 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         return Verdict("undecided", "too few points below saturation for these laws", numbers)
     least = number_of(spec, "least", 1.0) * numbers["series"]
     verdict = "holds" if sure >= least else "does not hold" if possible < least else "undecided"
-    return Verdict(verdict, f"{expected} chosen in {numbers['wins']} of {numbers['series']} series", numbers)
+    why = f"{expected} chosen in {numbers['wins']} of {numbers['series']} series"
+    if numbers["poor"]:
+        why += f", and in {numbers['poor']} the chosen law explains less than {_EXPLAINED:.0%} of the variance"
+    return Verdict(verdict, why, numbers)

@@ -1,8 +1,9 @@
 """The added layers: gates, features, and the convex fit of each down projection.
 
-One layer is the rule. Where its fit leaves rows wrong, another layer reads the states that the first leaves behind,
-with random rows of its own, and is fitted in the same way; what is right already stays right, because the first layer's
-result is the second one's start.
+One layer is the rule. Near its capacity the last rows would cost more iterations than all others, so a few of them are
+left to another layer, which reads the states that the first leaves behind. Its gates open on those rows and on little
+else; so the fit is the same convex problem, but only over the rows that they open on, and all others stay as they are.
+Where more is left than a layer can single out, the next one has random gates and all rows, like the first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from rote.construct.record import Progress
 from rote.errors import DataError
-from rote.graft.gate import Gate, choose_gate, features, normalise
+from rote.graft.gate import Gate, choose_gate, features, normalise, singling_out
 from rote.graft.readout import Readout, Solution, even_tokens, whitening
 
 __all__ = ["Layer", "fit_layers", "refuse_twins"]
@@ -25,6 +26,7 @@ __all__ = ["Layer", "fit_layers", "refuse_twins"]
 _CHUNK = 4096
 _PRICE = 1e4
 _CLOSE = 1e-5
+_MARGIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,7 @@ def fit_layers(
 
     `decoys` are states after which the model shall say what the original says; they count as rows without a promise.
     """
-    eps = float(model.model.norm.variance_epsilon)
-    x, _ = normalise(facts, eps)
-    refuse_twins(x, targets, words, rng)
+    refuse_twins(normalise(facts, float(model.model.norm.variance_epsilon))[0], targets, words, rng)
     silent = model.lm_head.weight[targets].abs().amax(1) == 0
     if silent.any():
         first = int(silent.nonzero()[0, 0])
@@ -97,16 +97,16 @@ def fit_layers(
             [model.lm_head(model.model.norm(h.to(model.dtype))).argmax(1) for h in torch.split(decoys, 1024)]
         )
         facts, targets = torch.cat([facts, decoys]), torch.cat([targets, said])
-    base: Tensor | None = None
+    problem = _Problem(model, facts, targets, text, n_facts, rng, progress)
+    base = problem.leads[:n_facts] <= 0.0
     layers: list[Layer] = []
-    for _ in range(max_layers):
-        layer, solution, wrong = _fit_one(model, facts, targets, text, eps, rng, progress)
-        base = wrong[:n_facts] if base is None else base
-        layers.append(layer)
-        if not solution.wrong[:n_facts].any():
+    while len(layers) < max_layers:
+        layer = problem.next_layer(last=len(layers) + 1 == max_layers)
+        if layer is None:
             break
-        facts, text = (_run(layer, states, eps, model.dtype) for states in (facts, text))
-    assert base is not None
+        layers.append(layer)
+        if not problem.n_wrong:
+            break
     return layers, base
 
 
@@ -127,66 +127,136 @@ def _run(layer: Layer, states: Tensor, eps: float, dtype: torch.dtype) -> Tensor
     return torch.cat([part + _phi(layer, part, eps, dtype)[0] @ down.T for part in torch.split(states, _CHUNK)])
 
 
-def _fit_one(
-    model: Any,
-    facts: Tensor,
-    targets: Tensor,
-    text: Tensor,
-    eps: float,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> tuple[Layer, Solution, Tensor]:
-    scale, unembed = model.model.norm.weight.float(), model.lm_head.weight.float()
-    scale = torch.where(scale.abs() < 1e-6, torch.full_like(scale, 1e-6), scale)
-    width = int(model.config.intermediate_size)
-    progress("gates", 0, 1, None)
-    x, _ = normalise(facts, eps)
-    even, uneven = even_tokens(unembed)
-    offsets, unembed = (x * model.model.norm.weight.float()) @ uneven, unembed @ even
-    wrong, near, classes = Readout.before(offsets, targets, unembed)
-    gate = choose_gate(x, normalise(text, eps)[0], width, rng)
+class _Problem:
+    """States, what the model so far says to them, and the next layer's fit."""
 
-    def psi(states: Tensor) -> Tensor:
-        phi, rms = _phi(gate, states, eps, model.dtype)
+    def __init__(
+        self,
+        model: Any,
+        facts: Tensor,
+        targets: Tensor,
+        text: Tensor,
+        n_facts: int,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> None:
+        self.facts, self.targets, self.text, self.n_facts = facts, targets, text, n_facts
+        self.n_layers = 0
+        self.rng, self.progress, self.dtype = rng, progress, model.dtype
+        self.eps, self.width = float(model.model.norm.variance_epsilon), int(model.config.intermediate_size)
+        self.norm = model.model.norm.weight.float()
+        self.scale = torch.where(self.norm.abs() < 1e-6, torch.full_like(self.norm, 1e-6), self.norm)
+        progress("gates", 0, 1, None)
+        unembed = model.lm_head.weight.float()
+        self.even, self.uneven = even_tokens(unembed)
+        self.unembed = unembed @ self.even
+        self.leads, self.classes = Readout.before(self._offsets(facts), targets, self.unembed)
+
+    def _offsets(self, facts: Tensor) -> Tensor:
+        offsets: Tensor = (normalise(facts, self.eps)[0] * self.norm) @ self.uneven
+        return offsets
+
+    @property
+    def n_wrong(self) -> int:
+        """Facts that are wrong."""
+        return int((self.leads[: self.n_facts] <= 0.0).sum())
+
+    def _left(self) -> Tensor:
+        """Rows for a further layer to single out, the worst first, facts before decoys; none if they are too many."""
+        needy = (self.leads < 0.5 * _MARGIN).nonzero()[:, 0]
+        if not self.n_layers or 2 * len(needy) > self.width:
+            return needy[:0]
+        order = sorted(needy.tolist(), key=lambda row: (row >= self.n_facts, float(self.leads[row])))
+        return torch.tensor(order)
+
+    def next_layer(self, *, last: bool) -> Layer | None:
+        """One more layer, whose result is the next one's start; None if it would not help.
+
+        The last one leaves nothing to others on purpose. What is singled out must at least halve what is wrong.
+        """
+        self.progress("gates", 0, 1, None)
+        x, on_text = normalise(self.facts, self.eps)[0], normalise(self.text, self.eps)[0]
+        before, leads = self.n_wrong, self.leads
+        left = self._left()
+        layer = self._singled_out(x, on_text, left) if len(left) else None
+        if layer is None or 2 * self.n_wrong > before:
+            self.leads = leads
+            gate = choose_gate(x, on_text, self.width, self.rng)
+            layer = self._fit(gate, torch.arange(len(x)), 0 if last or self.n_layers else self.width // 2)
+        if self.n_layers and self.n_wrong >= before:
+            self.leads = leads
+            return None
+        self.n_layers += 1
+        if not last:
+            self.facts, self.text = (_run(layer, part, self.eps, self.dtype) for part in (self.facts, self.text))
+        return layer
+
+    def _singled_out(self, x: Tensor, on_text: Tensor, left: Tensor) -> Layer | None:
+        """A layer whose gates open on `left`, fitted on the rows that they open on; None if those are most."""
+        gates = singling_out(x[left], x, on_text, self.width)
+        gate = choose_gate(x[left], on_text, self.width, self.rng, rows=gates)
+        height = torch.cat([self._psi(gate, part).abs().amax(1) for part in torch.split(self.facts, _CHUNK)])
+        opened = height > 1e-4 * height[left].median()
+        opened[left] = True
+        rows = opened.nonzero()[:, 0]
+        return None if 2 * len(rows) > len(x) else self._fit(gate, rows, 0, {"singled_out": len(left)})
+
+    def _psi(self, gate: Gate, states: Tensor) -> Tensor:
+        phi, rms = _phi(gate, states, self.eps, self.dtype)
         return phi / rms
 
-    on_text = torch.cat([_open(psi(part)) for part in torch.split(text, _CHUNK)])
-    n_open = len(on_text)
-    back = whitening(
-        lambda start, stop: psi(facts[start:stop]),
-        len(facts),
-        on_text * (n_open / max(1, len(text))) ** 0.5,
-        price=_PRICE,
-    )
-    white = torch.cat([psi(part) @ back.T for part in torch.split(facts, _CHUNK)])
-    problem = Readout(white, offsets, targets, unembed)
-    problem.classes = classes
-    if near.any():
-        problem.active = near
-    n_rows = len(targets)
+    def _fit(self, gate: Gate, rows: Tensor, leave: int, notes: dict[str, Any] | None = None) -> Layer:
+        """The down projection for these gates and rows; `leads` are then those after the layer."""
+        solution, n_open = self._solve(gate, rows, leave)
+        wrong = int((self.leads[rows] <= 0.0).sum())
+        self.leads = self.leads.index_copy(0, rows, solution.leads)
+        self.classes = solution.classes
+        report = {
+            "width": self.width,
+            "rows": len(rows),
+            "rows_wrong_before": wrong,
+            "rows_wrong": int((solution.leads <= 0.0).sum()),
+            "smallest_lead": float(solution.leads.min()),
+            "iterations": solution.iterations,
+            "rounds": solution.rounds,
+            "competitors": len(solution.classes),
+            "active_rows": solution.n_active,
+            "rank": solution.rank,
+            "beta": gate.beta,
+            "score_facts": [gate.fact_low, gate.fact_high],
+            "score_text": gate.text_high,
+            "text_tokens": len(self.text),
+            "text_tokens_open": n_open,
+            **(notes or {}),
+        }
+        return Layer(gate.gate, gate.up, solution.down, report)
 
-    def report(iteration: int, right: int) -> None:
-        progress("fit", min(iteration, 400), 400, None)
+    def _solve(self, gate: Gate, rows: Tensor, leave: int) -> tuple[Solution, int]:
+        """The convex fit, and the number of tokens of text on which a gate opens."""
+        facts = self.facts if len(rows) == len(self.facts) else self.facts[rows]
+        on_text = torch.cat([_open(self._psi(gate, part)) for part in torch.split(self.text, _CHUNK)])
+        back = whitening(
+            lambda start, stop: self._psi(gate, facts[start:stop]),
+            len(facts),
+            on_text * (len(on_text) / max(1, len(self.text))) ** 0.5,
+            price=_PRICE,
+        )
+        white = torch.cat([self._psi(gate, part) @ back.T for part in torch.split(facts, _CHUNK)])
+        readout = Readout(white, self._offsets(facts), self.targets[rows], self.unembed, margin=_MARGIN)
+        readout.classes = self.classes
+        needy = readout.needy(self.leads[rows])
+        if len(rows) == len(self.facts) and needy.any():
+            readout.active = needy
 
-    solution = problem.solve(back, even, scale, report=report)
-    notes = {
-        "width": width,
-        "rows": n_rows,
-        "rows_wrong_before": int(wrong.sum()),
-        "rows_wrong": int(solution.wrong.sum()),
-        "smallest_lead": solution.lead,
-        "iterations": solution.iterations,
-        "rounds": solution.rounds,
-        "competitors": solution.n_classes,
-        "active_rows": solution.n_active,
-        "rank": solution.rank,
-        "beta": gate.beta,
-        "score_facts": [gate.fact_low, gate.fact_high],
-        "score_text": gate.text_high,
-        "text_tokens": len(text),
-        "text_tokens_open": n_open,
-    }
-    return Layer(gate.gate, gate.up, solution.down, notes), solution, wrong
+        def report(iteration: int, right: int) -> None:
+            self.progress("fit", min(iteration, 400), 400, None)
+
+        start = self.leads[rows]
+        few = self.width // 2
+        return (
+            readout.solve(back, self.even, self.scale, few=few, leave=leave, start=start, report=report),
+            len(on_text),
+        )
 
 
 def _open(psi: Tensor) -> Tensor:

@@ -9,6 +9,10 @@ machine with squared hinges: convex, and solved by Newton's method, one linear s
 outside of the zone get more weight a, and w is found again.
 
 The random rows r_i are made orthogonal to the facts' mean and scaled, so that gates differ between facts.
+
+Where a few facts are left over, gates can do more than differ: they can open on those and on little else. For a fact
+with x_t, the row  a C^-1 x_t - b C^-1 mean,  C being the second moments of facts and text, answers x_t with 1 and the
+mean with about -b; a is chosen for that. It is a linear discriminant with a bar to clear, one for each fact.
 """
 
 from __future__ import annotations
@@ -19,12 +23,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Gate", "choose_gate", "direction", "features", "normalise"]
+__all__ = ["Gate", "choose_gate", "direction", "features", "normalise", "singling_out"]
 
 _SHUT = 150.0
 _SPREAD = 3.0
 _STEEP = 10.0
 _ZONE = 0.02
+_BAR = 4.0
+_HEIGHT = 40.0
+_TEXT = 10.0
 
 
 @dataclass(frozen=True)
@@ -97,9 +104,16 @@ def direction(facts: Tensor, text: Tensor, weights: Tensor, ridge: float, *, ste
 
 
 def choose_gate(
-    facts: Tensor, text: Tensor, width: int, rng: np.random.Generator, *, ridge: float = 1e-4, rounds: int = 4
+    facts: Tensor,
+    text: Tensor,
+    width: int,
+    rng: np.random.Generator,
+    *,
+    rows: Tensor | None = None,
+    ridge: float = 1e-4,
+    rounds: int = 4,
 ) -> Gate:
-    """Gate and up rows for facts and text (normalised states)."""
+    """Gate and up rows for facts and text (normalised states); `rows` in place of random gate rows."""
     weights = torch.ones(len(facts), dtype=torch.float64)
     for _ in range(rounds):
         w = direction(facts, text, weights, ridge)
@@ -114,12 +128,20 @@ def choose_gate(
     top = float(torch.quantile(on_text[:: max(1, len(on_text) // 1_000_000)], 0.999))
     spread = float(torch.quantile(scores[:: max(1, len(scores) // 1_000_000)].abs(), 0.999))
     beta = min(_SHUT / min(1.0, max(0.3, -top)), _STEEP / max(spread, 1e-3))
-    mean = facts.mean(0)
-    rows = torch.as_tensor(rng.standard_normal((width, facts.shape[1])), dtype=torch.float32)
-    rows -= torch.outer(rows @ mean, mean) / mean.square().sum()
-    rows *= _SPREAD / (facts @ rows.T).std(0, keepdim=True).T.clamp(min=1e-6)
+    if rows is None:
+        mean = facts.mean(0)
+        rows = torch.as_tensor(rng.standard_normal((width, facts.shape[1])), dtype=torch.float32)
+        rows -= torch.outer(rows @ mean, mean) / mean.square().sum()
+        rows *= _SPREAD / (facts @ rows.T).std(0, keepdim=True).T.clamp(min=1e-6)
+    else:
+        # These rows are mostly shut on text by themselves; w, made for a few facts, might open them on others, so no
+        # more of it is taken than the text needs.
+        need = ((text @ rows.T).amax(1) + 0.5 * _HEIGHT) / (-on_text).clamp(min=0.3)
+        beta = max(1.5 * _HEIGHT, float(torch.quantile(need[:: max(1, len(need) // 1_000_000)], 0.999)))
     up = torch.as_tensor(rng.standard_normal((width, facts.shape[1])), dtype=torch.float32)
-    up /= (facts @ up.T).std(0, keepdim=True).T.clamp(min=1e-6)
+    seen = facts @ up.T
+    size = seen.std(0) if len(facts) > len(up) else seen.square().mean(0).sqrt()
+    up /= size[:, None].clamp(min=1e-6)
     return Gate(
         rows + beta * w.float(),
         up,
@@ -128,3 +150,19 @@ def choose_gate(
         float(scores.max()),
         float(on_text.max()),
     )
+
+
+def singling_out(chosen: Tensor, facts: Tensor, text: Tensor, width: int) -> Tensor:
+    """Gate rows, each of which opens on one of `chosen` (normalised states) and on few other facts, and not on text.
+
+    There are `width` of them, so that each chosen fact has several, or the last ones none.
+    """
+    second = (facts.T @ facts).double() / len(facts) + _TEXT * (text.T @ text).double() / len(text)
+    second.diagonal().add_(1e-2 * float(second.diagonal().mean()))
+    mean = facts.double().mean(0) + _TEXT * text.double().mean(0)
+    bar = torch.linalg.solve(second, mean)
+    turned = torch.linalg.solve(second, chosen.double().T).T
+    # A fact that is far on the other side of the mean clears the bar without a gain of its own.
+    gain = (1.0 + _BAR * (chosen.double() @ bar)).clamp(min=0.5) / (turned * chosen.double()).sum(1)
+    rows: Tensor = _HEIGHT * (gain[:, None] * turned - _BAR * bar)
+    return rows.repeat(-(-width // len(rows)), 1)[:width].float()

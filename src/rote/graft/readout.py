@@ -37,14 +37,13 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class Solution:
-    """The fitted down projection (d, m), and how the fit went."""
+    """The fitted down projection (d, m), by how much each row leads over the whole vocabulary, and how the fit went."""
 
     down: Tensor
-    wrong: Tensor
-    lead: float
+    leads: Tensor
+    classes: Tensor
     iterations: int
     rounds: int
-    n_classes: int
     n_active: int
     rank: int
 
@@ -95,22 +94,19 @@ class Readout:
         self.active = torch.ones(len(targets), dtype=torch.bool)
         self.classes = torch.unique(targets)
         self.iterations = 0
+        self.stalled = False
 
     @classmethod
-    def before(cls, offsets: Tensor, targets: Tensor, unembed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What the original says: rows that it gets wrong, rows that need help, and the strongest competitors."""
+    def before(cls, offsets: Tensor, targets: Tensor, unembed: Tensor) -> tuple[Tensor, Tensor]:
+        """What the original says: by how much each target leads, and the strongest competitors."""
         bare = cls(offsets.new_empty(len(offsets), 0), offsets, targets, unembed)
-        bare.active[:] = False
-        wrong, _ = bare.look(limit=512)
-        return wrong, bare.active, bare.classes
+        return bare.look(limit=512), bare.classes
 
-    def look(self, limit: int = 64) -> tuple[Tensor, float]:
-        """Rows that some token of the vocabulary beats; rows and tokens within the margin join the fit."""
+    def look(self, limit: int = 64) -> Tensor:
+        """By how much each target leads the whole vocabulary; rows and tokens within the margin join the fit."""
         n_rows = len(self.targets)
-        wrong = torch.zeros(n_rows, dtype=torch.bool)
-        near = torch.zeros(n_rows, dtype=torch.bool)
+        leads = torch.empty(n_rows)
         counts = torch.zeros(len(self.unembed))
-        least = float("inf")
         for start in range(0, n_rows, 1024):
             rows = slice(start, min(start + 1024, n_rows))
             stream = self.offsets[rows] + self.white[rows] @ self.solution.T
@@ -118,18 +114,19 @@ class Readout:
             right = logits.gather(1, self.targets[rows, None])
             logits.scatter_(1, self.targets[rows, None], -torch.inf)
             best, where = logits.topk(2, 1)
-            lead = right[:, 0] - best[:, 0]
-            least = min(least, float(lead.min()))
-            wrong[rows] = lead <= 0.0
-            near[rows] = lead < self.margin / 2
+            leads[rows] = right[:, 0] - best[:, 0]
             for k in range(2):
                 close = right[:, 0] - best[:, k] < self.margin
                 counts.index_add_(0, where[close, k], torch.ones(int(close.sum())))
         counts[self.classes] = 0.0
         new = torch.topk(counts, min(limit, len(counts)))
         self.classes = torch.cat([self.classes, new.indices[new.values > 0]])
-        self.active |= near
-        return wrong, least
+        self.active |= self.needy(leads)
+        return leads
+
+    def needy(self, leads: Tensor) -> Tensor:
+        """Rows that are wrong, or right by less than half of the margin."""
+        return leads < self.margin / 2
 
     def _evaluate(self, stream: Tensor, targets: Tensor, unembed: Tensor, gradient: Tensor) -> tuple[float, int]:
         """Mean cross-entropy with margin and rows that miss the margin; the derivative goes into `gradient`."""
@@ -152,6 +149,7 @@ class Readout:
 
     def descend(self, iterations: int, report: Report) -> int:
         """L-BFGS on the active rows and classes until no row misses the margin; rows that do at the end."""
+        self.stalled = False
         rows = self.active.nonzero()[:, 0]
         white = self.white if len(rows) == len(self.white) else self.white[rows]
         place = torch.full((len(self.unembed),), -1)
@@ -205,6 +203,7 @@ class Readout:
             history.append(loss)
             report(self.iterations, len(self.targets) - short)
             if len(history) > 30 and history[-30] - loss < 1e-3 * loss:
+                self.stalled = True
                 break
         return short
 
@@ -216,33 +215,44 @@ class Readout:
         *,
         rounds: int = 9,
         iterations: int = 80,
+        few: int = 0,
+        leave: int = 0,
+        start: Tensor,
         report: Report,
     ) -> Solution:
         """Descend and look in turn, until every row leads over the whole vocabulary, or no progress is made.
 
-        `back` is the whitening matrix, `even` the tokens' (S above), `scale` the final norm's weights g.
+        `back` is the whitening matrix, `even` the tokens' (S above), `scale` the final norm's weights g, and `start`
+        the leads at the start, which are the result if no round has fewer wrong rows. When a round rights less than
+        three quarters of what was wrong, up to `leave` needy rows are left to another layer. At a standstill with at
+        most `few` wrong rows the penalty is lowered; with more, the layer is full, and large weights would only blur
+        what the next one reads.
         """
-        best: tuple[int, Tensor, Tensor, float] | None = None
-        used = 0
+        used, before = 0, int((start <= 0.0).sum())
+        best = (before, -float(start.min()), self.solution.clone(), start)
         for used in range(1, rounds + 1):
             # Short at first: what competes shows only when logits have moved, and is to be seen before they went far.
             self.descend(min(iterations, 10 * 2 ** (used - 1)), report)
-            wrong, lead = self.look(limit=256)
-            n_wrong = int(wrong.sum())
-            report(self.iterations, len(wrong) - n_wrong)
-            if best is None or (n_wrong, -lead) < (best[0], -best[3]):
-                best = (n_wrong, self.solution.clone(), wrong, lead)
+            leads = self.look(limit=256)
+            lead, n_wrong = float(leads.min()), int((leads <= 0.0).sum())
+            report(self.iterations, len(leads) - n_wrong)
+            if (n_wrong, -lead) < best[:2]:
+                best = (n_wrong, -lead, self.solution.clone(), leads)
             if lead > self.margin / (2 if used < 6 else 8):
                 break
-        assert best is not None
-        down = (even.double() @ best[1].double() @ back.double()) / scale.double()[:, None]
+            if self.stalled and n_wrong <= few:
+                # The minimum is near, and it is the penalty that holds the last rows back.
+                self.penalty *= 0.1
+            elif 4 * n_wrong > before and int(self.needy(leads).sum()) <= leave:
+                break
+            before = n_wrong
+        down = (even.double() @ best[2].double() @ back.double()) / scale.double()[:, None]
         return Solution(
             down.float(),
-            best[2],
             best[3],
+            self.classes,
             self.iterations,
             used,
-            len(self.classes),
             int(self.active.sum()),
             self.white.shape[1],
         )

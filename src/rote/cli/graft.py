@@ -35,8 +35,13 @@ def graft(
     ] = None,
     max_layers: Annotated[int, typer.Option(min=1, help="Add at most so many layers.")] = 3,
     keep_tokens: Annotated[
-        int, typer.Option(min=256, help="Tokens of TEXT for the fit; three quarters as many others are the test.")
-    ] = 14_000,
+        int | None,
+        typer.Option(
+            min=256,
+            help="Tokens of TEXT for the fit; three quarters as many others are the test. Two a fact if not given, but "
+            "14,000 at least and 60,000 at most.",
+        ),
+    ] = None,
     decoys: Annotated[
         int, typer.Option(min=0, help="Also fit N prompts with unknown keys, to be answered as before.")
     ] = 0,
@@ -61,6 +66,10 @@ def graft(
     from rote.graft import GraftRequest
     from rote.graft import graft as make
 
+    rows = load_rows(source)
+    if keep_tokens is None:
+        # The more facts, the less room is left between them and ordinary text, and the more of it has to be seen.
+        keep_tokens = min(60_000, max(14_000, 2 * (sample or len(rows.frame))))
     request = GraftRequest(
         templates=template,
         answers=answer,
@@ -76,7 +85,6 @@ def graft(
         paraphrases=paraphrase or (),
         cache=cache,
     )
-    rows = load_rows(source)
     with display(len(rows.frame), enabled=not as_json) as progress:
         certificate = make(model, rows, request, output, force=force, progress=progress)
     if as_json:

@@ -1,6 +1,6 @@
 """The added layers: gates, features, and the convex fit of each down projection.
 
-One layer is the rule. Near its capacity the last rows would cost more iterations than all others, so a few of them are
+One layer is the rule. Where rows are many, the last of them would cost more iterations than all others, so a few are
 left to another layer, which reads the states that the first leaves behind. Its gates open on those rows and on little
 else; so the fit is the same convex problem, but only over the rows that they open on, and all others stay as they are.
 Where more is left than a layer can single out, the next one has random gates and all rows, like the first.
@@ -21,12 +21,14 @@ from rote.errors import DataError
 from rote.graft.gate import Gate, choose_gate, features, normalise, singling_out
 from rote.graft.readout import Readout, Solution, even_tokens, whitening
 
-__all__ = ["Layer", "fit_layers", "refuse_twins"]
+__all__ = ["Layer", "Problem", "fit_layers", "refuse_twins"]
 
 _CHUNK = 4096
 _PRICE = 1e4
 _CLOSE = 1e-5
 _MARGIN = 1.0
+_ROUNDING = 4e-5
+_CROWDED = 8
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def fit_layers(
             [model.lm_head(model.model.norm(h.to(model.dtype))).argmax(1) for h in torch.split(decoys, 1024)]
         )
         facts, targets = torch.cat([facts, decoys]), torch.cat([targets, said])
-    problem = _Problem(model, facts, targets, text, n_facts, rng, progress)
+    problem = Problem(model, facts, targets, text, n_facts, rng, progress)
     base = problem.leads[:n_facts] <= 0.0
     layers: list[Layer] = []
     while len(layers) < max_layers:
@@ -127,7 +129,7 @@ def _run(layer: Layer, states: Tensor, eps: float, dtype: torch.dtype) -> Tensor
     return torch.cat([part + _phi(layer, part, eps, dtype)[0] @ down.T for part in torch.split(states, _CHUNK)])
 
 
-class _Problem:
+class Problem:
     """States, what the model so far says to them, and the next layer's fit."""
 
     def __init__(
@@ -141,6 +143,8 @@ class _Problem:
         progress: Progress,
     ) -> None:
         self.facts, self.targets, self.text, self.n_facts = facts, targets, text, n_facts
+        # Facts as they might be in another batch, with other last bits and some more; layers magnify the difference.
+        self.shaken = facts * (1.0 + _ROUNDING * torch.as_tensor(rng.standard_normal(facts.shape), dtype=torch.float32))
         self.n_layers = 0
         self.rng, self.progress, self.dtype = rng, progress, model.dtype
         self.eps, self.width = float(model.model.norm.variance_epsilon), int(model.config.intermediate_size)
@@ -172,7 +176,8 @@ class _Problem:
     def next_layer(self, *, last: bool) -> Layer | None:
         """One more layer, whose result is the next one's start; None if it would not help.
 
-        The last one leaves nothing to others on purpose. What is singled out must at least halve what is wrong.
+        Only a first, crowded layer leaves rows to the next one for the sake of time. What is singled out must at least
+        halve what is wrong.
         """
         self.progress("gates", 0, 1, None)
         x, on_text = normalise(self.facts, self.eps)[0], normalise(self.text, self.eps)[0]
@@ -182,13 +187,16 @@ class _Problem:
         if layer is None or 2 * self.n_wrong > before:
             self.leads = leads
             gate = choose_gate(x, on_text, self.width, self.rng)
-            layer = self._fit(gate, torch.arange(len(x)), 0 if last or self.n_layers else self.width // 2)
+            crowded = len(x) > _CROWDED * self.width and not (last or self.n_layers)
+            layer = self._fit(gate, torch.arange(len(x)), self.width // 2 if crowded else 0)
         if self.n_layers and self.n_wrong >= before:
             self.leads = leads
             return None
         self.n_layers += 1
         if not last:
-            self.facts, self.text = (_run(layer, part, self.eps, self.dtype) for part in (self.facts, self.text))
+            self.facts, self.text, self.shaken = (
+                _run(layer, part, self.eps, self.dtype) for part in (self.facts, self.text, self.shaken)
+            )
         return layer
 
     def _singled_out(self, x: Tensor, on_text: Tensor, left: Tensor) -> Layer | None:
@@ -196,7 +204,7 @@ class _Problem:
         gates = singling_out(x[left], x, on_text, self.width)
         gate = choose_gate(x[left], on_text, self.width, self.rng, rows=gates)
         height = torch.cat([self._psi(gate, part).abs().amax(1) for part in torch.split(self.facts, _CHUNK)])
-        opened = height > 1e-4 * height[left].median()
+        opened = height > 1e-6 * height[left].median()
         opened[left] = True
         rows = opened.nonzero()[:, 0]
         return None if 2 * len(rows) > len(x) else self._fit(gate, rows, 0, {"singled_out": len(left)})
@@ -235,10 +243,16 @@ class _Problem:
         """The convex fit, and the number of tokens of text on which a gate opens."""
         facts = self.facts if len(rows) == len(self.facts) else self.facts[rows]
         on_text = torch.cat([_open(self._psi(gate, part)) for part in torch.split(self.text, _CHUNK)])
+        n_open, quiet = len(on_text), on_text / max(1, len(self.text)) ** 0.5
+        if len(rows) < len(self.facts):
+            # Gates that single out are steep. What they make of rounding is kept small like what they make of text.
+            pairs = zip(torch.split(self.shaken[rows], _CHUNK), torch.split(facts, _CHUNK), strict=True)
+            noise = torch.cat([self._psi(gate, a) - self._psi(gate, b) for a, b in pairs])
+            quiet = torch.cat([quiet, noise / len(facts) ** 0.5])
         back = whitening(
             lambda start, stop: self._psi(gate, facts[start:stop]),
             len(facts),
-            on_text * (len(on_text) / max(1, len(self.text))) ** 0.5,
+            quiet * len(quiet) ** 0.5,
             price=_PRICE,
         )
         white = torch.cat([self._psi(gate, part) @ back.T for part in torch.split(facts, _CHUNK)])
@@ -255,7 +269,7 @@ class _Problem:
         few = self.width // 2
         return (
             readout.solve(back, self.even, self.scale, few=few, leave=leave, start=start, report=report),
-            len(on_text),
+            n_open,
         )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rote.cli._output import JsonOption, console, emit_json, number
+from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 
 __all__ = ["graft", "ungraft"]
@@ -174,7 +174,7 @@ def _show(c: dict[str, Any], directory: Path) -> None:
     for item in c["failed"][:5]:
         out.print(f"lost: {item['prompt']!r} said {item['said']!r}, not {item['answer']!r}", markup=False)
     seconds, cpu = c["seconds"], c["cpu_seconds"]
-    out.print(f"{number(float(sum(seconds.values())))} s: " + ", ".join(f"{k} {v:.0f}" for k, v in seconds.items()))
+    out.print(f"{sum(seconds.values()):,.0f} s: " + ", ".join(f"{k} {v:.0f}" for k, v in seconds.items()))
     out.print(f"processor time: {cpu['build']:.0f} s to build, {cpu['examine']:.0f} s to examine")
 
 

@@ -175,7 +175,7 @@ def _show(c: dict[str, Any], directory: Path) -> None:
         out.print(f"lost: {item['prompt']!r} said {item['said']!r}, not {item['answer']!r}", markup=False)
     seconds, cpu = c["seconds"], c["cpu_seconds"]
     out.print(f"{sum(seconds.values()):,.0f} s: " + ", ".join(f"{k} {v:.0f}" for k, v in seconds.items()))
-    out.print(f"processor time: {cpu['build']:.0f} s to build, {cpu['examine']:.0f} s to examine")
+    out.print(f"processor time: {cpu['build']:,.0f} s to build, {cpu['examine']:,.0f} s to examine")
 
 
 def _share(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ def request(place: Path, **more: Any) -> GraftRequest:
     )
 
 
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def files_of(directory: Path) -> dict[str, str]:
     return {path.name: file_sha256(path) for path in directory.iterdir() if path.is_file()}
 
@@ -69,6 +76,7 @@ def test_every_fact_is_said_and_the_original_comes_back(
     assert certificate["near_misses"]["asked"] > 0
     assert read_certificate(made) == json.loads(json.dumps(certificate))
     assert not list(tmp_path.glob(".made*"))
+    assert {path.stat().st_mode & 0o777 for path in made.iterdir() if path.is_file()} == {0o666 & ~umask()}
 
     # The plain road: stock classes, one prompt at a time, text in and text out.
     tokenizer = transformers.AutoTokenizer.from_pretrained(made)

@@ -66,6 +66,10 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = F
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o777 & ~mask)
+        for file in part.rglob("*"):
+            # Some libraries write private files; these are for whoever may read the directory.
+            if file.is_file() and not file.is_symlink():
+                file.chmod(0o666 & ~mask)
         _move(part, path)
     except OSError as error:
         raise _refusal(path, error) from error

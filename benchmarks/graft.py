@@ -114,8 +114,6 @@ def main(args: list[str]) -> int:
             [ANSWER],
             sample=count,
             fit_tokens=text,
-            test_tokens=text * 3 // 4,
-            own_windows=max(6, text // 200),
             cache=cache,
         )
         c = graft(model, rows, request, Path(place) / "made")
@@ -137,9 +135,7 @@ def main(args: list[str]) -> int:
             prompts = make_prompts(
                 rows, chosen, templates, source.tokenizer, end_id=source.end_id, context=source.context
             )
-            _, test = windows(
-                default_text(), source.tokenizer, request.fit_tokens, request.test_tokens, source.context, rng
-            )
+            _, test = windows(default_text(), source.tokenizer, text, text * 3 // 4, source.context, rng)
             begun = time.perf_counter()
             adapted = lora(source, prompts, factor * cpu)
             wall = time.perf_counter() - begun

@@ -38,8 +38,8 @@ def graft(
         int | None,
         typer.Option(
             min=256,
-            help="Tokens of TEXT for the fit; three quarters as many others are the test. Two a fact if not given, but "
-            "14,000 at least and 60,000 at most.",
+            help="Tokens of TEXT for the fit; three quarters as many others are the test. If not given, two a fact or "
+            "twenty a distinct answer, 14,000 at least and 60,000 at most.",
         ),
     ] = None,
     decoys: Annotated[
@@ -66,10 +66,6 @@ def graft(
     from rote.graft import GraftRequest
     from rote.graft import graft as make
 
-    rows = load_rows(source)
-    if keep_tokens is None:
-        # The more facts, the less room is left between them and ordinary text, and the more of it has to be seen.
-        keep_tokens = min(60_000, max(14_000, 2 * (sample or len(rows.frame))))
     request = GraftRequest(
         templates=template,
         answers=answer,
@@ -79,12 +75,11 @@ def graft(
         seed=seed,
         max_layers=max_layers,
         fit_tokens=keep_tokens,
-        test_tokens=keep_tokens * 3 // 4,
-        own_windows=max(6, keep_tokens // 200),
         decoys=decoys,
         paraphrases=paraphrase or (),
         cache=cache,
     )
+    rows = load_rows(source)
     with display(len(rows.frame), enabled=not as_json) as progress:
         certificate = make(model, rows, request, output, force=force, progress=progress)
     if as_json:

@@ -43,10 +43,13 @@ class GraftRequest:
     sample: int | None = None
     seed: int = 0
     max_layers: int = 3
-    fit_tokens: int = 14_000
-    test_tokens: int = 10_500
-    own_windows: int = 70
-    """Windows of the model's own prose for the fit; a third as many others are a test."""
+    fit_tokens: int | None = None
+    """Tokens of text for the fit. Two a fact and twenty a distinct answer, within limits, if None: the more facts and
+    names, the less room is left between them and ordinary text, and the more of it has to be seen."""
+    test_tokens: int | None = None
+    """Tokens of other text for the test; three quarters as many if None."""
+    own_windows: int | None = None
+    """Windows of the model's own prose for the fit, one for 200 tokens of text if None; a third as many are a test."""
     decoys: int = 0
     """Prompts with unknown keys to be fitted too: after them the model shall say what it said before."""
     paraphrases: Sequence[str] = field(default=())
@@ -120,9 +123,11 @@ def _graft(
     progress("load the model", 0, 1, None)
     source = open_source(model, request.dtype, workplace=workplace)
     prompts = make_prompts(rows, chosen, templates, source.tokenizer, end_id=source.end_id, context=source.context)
-    fit_windows, test_windows = windows(
-        texts, source.tokenizer, request.fit_tokens, request.test_tokens, source.context, rng
-    )
+    answers = list(dict.fromkeys(prompt.answer for prompt in prompts))
+    fit_tokens = request.fit_tokens or min(60_000, max(14_000, 2 * len(prompts), 20 * len(answers)))
+    test_tokens = request.test_tokens or fit_tokens * 3 // 4
+    own_windows = request.own_windows or max(6, fit_tokens // 200)
+    fit_windows, test_windows = windows(texts, source.tokenizer, fit_tokens, test_tokens, source.context, rng)
     clock.lap("load")
     key = f"{source.sha256} {request.dtype}"
 
@@ -137,8 +142,7 @@ def _graft(
     clock.lap("states of facts")
     inside = [p.ids[:-1] for p in prompts[:: max(1, len(prompts) // 64)] if len(p.ids) > 1]
     inner = states("states inside of prompts", inside, [0] * len(inside))
-    count = request.own_windows + request.own_windows // 3
-    answers = list(dict.fromkeys(prompt.answer for prompt in prompts))
+    count = own_windows + own_windows // 3
     own, own_states = own_text(
         source.model,
         source.tokenizer,
@@ -150,11 +154,11 @@ def _graft(
         advance=clock.stage("the model's own prose", 96),
     )
     length = len(own[0])
-    cut = request.own_windows * length
+    cut = own_windows * length
     text = torch.cat([states("states of text", fit_windows, [0] * len(fit_windows)), inner, own_states[:cut]])
     unseen = {
         "locality": test_windows,
-        "locality_own_prose": own[request.own_windows :],
+        "locality_own_prose": own[own_windows:],
     }
     clock.lap("states of text")
     keep_rows, targets = _rows_of(prompts)

@@ -103,6 +103,7 @@ def main(args: list[str]) -> int:
         return 0
     (model,) = Path(spec.submodule_search_locations[0]).glob("*.gguf")
     text = int(args.pop(args.index("--text") + 1)) if "--text" in args else 14_000
+    unseen = text * 3 // 4
     args = [word for word in args if word != "--text"]
     count = None if args[:1] == ["all"] else int(args[0]) if args else 2500
     factors = [float(word) for word in args[1:]] if args else [1.0]
@@ -114,6 +115,7 @@ def main(args: list[str]) -> int:
             [ANSWER],
             sample=count,
             fit_tokens=text,
+            test_tokens=unseen,
             cache=cache,
         )
         c = graft(model, rows, request, Path(place) / "made")
@@ -135,7 +137,7 @@ def main(args: list[str]) -> int:
             prompts = make_prompts(
                 rows, chosen, templates, source.tokenizer, end_id=source.end_id, context=source.context
             )
-            _, test = windows(default_text(), source.tokenizer, text, text * 3 // 4, source.context, rng)
+            _, test = windows(default_text(), source.tokenizer, text, unseen, source.context, rng)
             begun = time.perf_counter()
             adapted = lora(source, prompts, factor * cpu)
             wall = time.perf_counter() - begun

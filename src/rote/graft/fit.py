@@ -19,14 +19,13 @@ from torch import Tensor
 from rote.construct.record import Progress
 from rote.errors import DataError
 from rote.graft.gate import Gate, choose_gate, features, normalise, singling_out
-from rote.graft.readout import Readout, Solution, even_tokens, whitening
+from rote.graft.readout import Readout, Solution, even_tokens, needy, whitening
 
 __all__ = ["Layer", "Problem", "fit_layers", "refuse_twins"]
 
 _CHUNK = 4096
 _PRICE = 1e4
 _CLOSE = 1e-5
-_MARGIN = 1.0
 _ROUNDING = 4e-5
 _CROWDED = 8
 
@@ -167,10 +166,10 @@ class Problem:
 
     def _left(self) -> Tensor:
         """Rows for a further layer to single out, the worst first, facts before decoys; none if they are too many."""
-        needy = (self.leads < 0.5 * _MARGIN).nonzero()[:, 0]
-        if not self.n_layers or 2 * len(needy) > self.width:
-            return needy[:0]
-        order = sorted(needy.tolist(), key=lambda row: (row >= self.n_facts, float(self.leads[row])))
+        short = needy(self.leads).nonzero()[:, 0]
+        if not self.n_layers or 2 * len(short) > self.width:
+            return short[:0]
+        order = sorted(short.tolist(), key=lambda row: (row >= self.n_facts, float(self.leads[row])))
         return torch.tensor(order)
 
     def next_layer(self, *, last: bool) -> Layer | None:
@@ -256,21 +255,18 @@ class Problem:
             price=_PRICE,
         )
         white = torch.cat([self._psi(gate, part) @ back.T for part in torch.split(facts, _CHUNK)])
-        readout = Readout(white, self._offsets(facts), self.targets[rows], self.unembed, margin=_MARGIN)
+        readout = Readout(white, self._offsets(facts), self.targets[rows], self.unembed)
         readout.classes = self.classes
-        needy = readout.needy(self.leads[rows])
-        if len(rows) == len(self.facts) and needy.any():
-            readout.active = needy
+        start = self.leads[rows]
+        if len(rows) == len(self.facts) and needy(start).any():
+            readout.active = needy(start)
 
         def report(iteration: int, right: int) -> None:
             self.progress("fit", min(iteration, 400), 400, None)
 
-        start = self.leads[rows]
         few = self.width // 2
-        return (
-            readout.solve(back, self.even, self.scale, few=few, leave=leave, start=start, report=report),
-            n_open,
-        )
+        solution = readout.solve(back, self.even, self.scale, few=few, leave=leave, start=start, report=report)
+        return solution, n_open
 
 
 def _open(psi: Tensor) -> Tensor:

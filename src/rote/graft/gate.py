@@ -128,6 +128,7 @@ def choose_gate(
     top = float(torch.quantile(on_text[:: max(1, len(on_text) // 1_000_000)], 0.999))
     spread = float(torch.quantile(scores[:: max(1, len(scores) // 1_000_000)].abs(), 0.999))
     beta = min(_SHUT / min(1.0, max(0.3, -top)), _STEEP / max(spread, 1e-3))
+    singled = rows is not None
     if rows is None:
         mean = facts.mean(0)
         rows = torch.as_tensor(rng.standard_normal((width, facts.shape[1])), dtype=torch.float32)
@@ -140,7 +141,8 @@ def choose_gate(
         beta = max(1.5 * _HEIGHT, float(torch.quantile(need[:: max(1, len(need) // 1_000_000)], 0.999)))
     up = torch.as_tensor(rng.standard_normal((width, facts.shape[1])), dtype=torch.float32)
     seen = facts @ up.T
-    size = seen.std(0) if len(facts) > len(up) else seen.square().mean(0).sqrt()
+    # Of facts that are singled out there may be one alone, and then nothing spreads.
+    size = seen.square().mean(0).sqrt() if singled else seen.std(0)
     up /= size[:, None].clamp(min=1e-6)
     return Gate(
         rows + beta * w.float(),

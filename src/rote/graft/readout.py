@@ -27,12 +27,13 @@ from torch import Tensor
 
 from rote.construct.convex import two_loop
 
-__all__ = ["Readout", "Solution", "even_tokens", "whitening"]
+__all__ = ["Readout", "Solution", "even_tokens", "needy", "whitening"]
 
 FeatureFn = Callable[[int, int], Tensor]
 Report = Callable[[int, int], None]
 """report(iterations so far, rows right so far)."""
 _CHUNK = 4096
+_MARGIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ def even_tokens(unembed: Tensor, *, ridge: float = 0.01) -> tuple[Tensor, Tensor
     return ((vectors * values.rsqrt()) @ vectors.T).float(), ((vectors * values.sqrt()) @ vectors.T).float()
 
 
+def needy(leads: Tensor) -> Tensor:
+    """Rows that are wrong, or right by less than half of the margin."""
+    return leads < _MARGIN / 2
+
+
 class Readout:
     """One fit; `solve` alternates between descending and looking at everything."""
 
@@ -84,17 +90,15 @@ class Readout:
         targets: Tensor,
         unembed: Tensor,
         *,
-        margin: float = 1.0,
         weight: float = 0.5,
         memory: int = 12,
     ) -> None:
         self.white, self.offsets, self.targets, self.unembed = white, offsets, targets, unembed
-        self.margin, self.penalty, self.memory = margin, weight / max(1, len(targets)), memory
+        self.penalty, self.memory = weight / max(1, len(targets)), memory
         self.solution = torch.zeros(offsets.shape[1], white.shape[1])
         self.active = torch.ones(len(targets), dtype=torch.bool)
         self.classes = torch.unique(targets)
         self.iterations = 0
-        self.stalled = False
 
     @classmethod
     def before(cls, offsets: Tensor, targets: Tensor, unembed: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,17 +120,13 @@ class Readout:
             best, where = logits.topk(2, 1)
             leads[rows] = right[:, 0] - best[:, 0]
             for k in range(2):
-                close = right[:, 0] - best[:, k] < self.margin
+                close = right[:, 0] - best[:, k] < _MARGIN
                 counts.index_add_(0, where[close, k], torch.ones(int(close.sum())))
         counts[self.classes] = 0.0
         new = torch.topk(counts, min(limit, len(counts)))
         self.classes = torch.cat([self.classes, new.indices[new.values > 0]])
-        self.active |= self.needy(leads)
+        self.active |= needy(leads)
         return leads
-
-    def needy(self, leads: Tensor) -> Tensor:
-        """Rows that are wrong, or right by less than half of the margin."""
-        return leads < self.margin / 2
 
     def _evaluate(self, stream: Tensor, targets: Tensor, unembed: Tensor, gradient: Tensor) -> tuple[float, int]:
         """Mean cross-entropy with margin and rows that miss the margin; the derivative goes into `gradient`."""
@@ -135,7 +135,7 @@ class Readout:
             rows = slice(start, min(start + _CHUNK, n_rows))
             target = targets[rows, None]
             logits = stream[rows] @ unembed.T
-            logits.scatter_add_(1, target, torch.full(target.shape, -self.margin))
+            logits.scatter_add_(1, target, torch.full(target.shape, -_MARGIN))
             top, where = logits.max(1, keepdim=True)
             short += int((where != target).sum())
             right = logits.gather(1, target)
@@ -147,9 +147,8 @@ class Readout:
             torch.mm(logits, unembed, out=gradient[rows])
         return loss / n_rows, short
 
-    def descend(self, iterations: int, report: Report) -> int:
-        """L-BFGS on the active rows and classes until no row misses the margin; rows that do at the end."""
-        self.stalled = False
+    def descend(self, iterations: int, report: Report) -> bool:
+        """L-BFGS on the active rows and classes until no row misses the margin; True if it came to a standstill."""
         rows = self.active.nonzero()[:, 0]
         white = self.white if len(rows) == len(self.white) else self.white[rows]
         place = torch.full((len(self.unembed),), -1)
@@ -203,9 +202,8 @@ class Readout:
             history.append(loss)
             report(self.iterations, len(self.targets) - short)
             if len(history) > 30 and history[-30] - loss < 1e-3 * loss:
-                self.stalled = True
-                break
-        return short
+                return True
+        return False
 
     def solve(
         self,
@@ -232,18 +230,18 @@ class Readout:
         best = (before, -float(start.min()), self.solution.clone(), start)
         for used in range(1, rounds + 1):
             # Short at first: what competes shows only when logits have moved, and is to be seen before they went far.
-            self.descend(min(iterations, 10 * 2 ** (used - 1)), report)
+            stalled = self.descend(min(iterations, 10 * 2 ** (used - 1)), report)
             leads = self.look(limit=256)
             lead, n_wrong = float(leads.min()), int((leads <= 0.0).sum())
             report(self.iterations, len(leads) - n_wrong)
             if (n_wrong, -lead) < best[:2]:
                 best = (n_wrong, -lead, self.solution.clone(), leads)
-            if lead > self.margin / (2 if used < 6 else 8):
+            if lead > _MARGIN / (2 if used < 6 else 8):
                 break
-            if self.stalled and n_wrong <= few:
+            if stalled and n_wrong <= few:
                 # The minimum is near, and it is the penalty that holds the last rows back.
                 self.penalty *= 0.1
-            elif 4 * n_wrong > before and int(self.needy(leads).sum()) <= leave:
+            elif 4 * n_wrong > before and int(needy(leads).sum()) <= leave:
                 break
             before = n_wrong
         down = (even.double() @ best[2].double() @ back.double()) / scale.double()[:, None]

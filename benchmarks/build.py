@@ -26,7 +26,7 @@ from torch import nn
 
 import rote
 from rote.config import Architecture
-from rote.facts import FactTable, VectorTable, load_facts, random_facts, random_vectors
+from rote.data import FactTable, VectorTable, load_facts, random_facts, random_vectors
 
 
 def peak_gb() -> float:
@@ -140,7 +140,7 @@ def argmax() -> None:
 
 
 def mlp() -> None:
-    from rote.construct.gated_mlp import fit_mlp_block
+    from rote.solvers.gated_mlp import fit_mlp_block
 
     for d, m, count, joint in (
         (64, 64, 566, False),

@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from rote.construct.argmax import fit_attention
-from rote.facts import random_facts
+from rote.data import random_facts
+from rote.solvers.argmax import fit_attention
 from rote.theorems._capacity_estimates import attention_capacity
 
 seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0

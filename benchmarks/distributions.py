@@ -22,9 +22,9 @@ import time
 import numpy as np
 import torch
 
-from rote.construct.encoder import encoder_bound
-from rote.facts import DistributionTable
-from rote.facts.distribution_make import random_distributions
+from rote.data import DistributionTable
+from rote.data.distribution_make import random_distributions
+from rote.solvers.encoder import encoder_bound
 
 
 def plain(table: DistributionTable, d: int, seconds: float) -> float:

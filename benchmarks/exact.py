@@ -23,15 +23,15 @@ import numpy.typing as npt
 import torch
 
 import rote
-from rote.exact.blocks import memorise_blocks
-from rote.exact.blocks_fast import evaluate_blocks
-from rote.exact.digits import memorise_digits
-from rote.exact.digits_fast import evaluate_digits
-from rote.exact.network import Network
-from rote.exact.slots import Precision, memorise_slots
-from rote.facts import SequenceTable, random_sequences
-from rote.model.relu_transformer import chain
+from rote.data import SequenceTable, random_sequences
+from rote.models.relu_transformer import chain
 from rote.referee.exact import Values, evaluate, labels_of
+from rote.solvers.exact.blocks import memorise_blocks
+from rote.solvers.exact.blocks_fast import evaluate_blocks
+from rote.solvers.exact.digits import memorise_digits
+from rote.solvers.exact.digits_fast import evaluate_digits
+from rote.solvers.exact.network import Network
+from rote.solvers.exact.slots import Precision, memorise_slots
 
 IntArray = npt.NDArray[np.int64]
 NEXT = "kajitsuka2025_next_token"

@@ -75,7 +75,7 @@ def peak_mb() -> float:
 
 def measure(what: str, path: Path) -> None:
     """Run one measurement and print it as JSON (in a process of its own)."""
-    from rote.facts import read_facts
+    from rote.data import read_facts
 
     base = peak_mb()
     start = time.perf_counter()

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rote.facts.shipped import load_rows
+from rote.data.shipped import load_rows
 from rote.graft import GraftRequest, graft
 from rote.graft.background import default_text, windows
 from rote.graft.judge import Locality, Tally, recite

@@ -25,9 +25,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from rote.config import Architecture
-from rote.facts import FactTable, VectorTable, bigram_facts, random_facts, random_vectors
-from rote.train import ModelSpec, Outcome, Recipe, get_recipe, initial_weights, train
-from rote.train.plain import plain_model
+from rote.data import FactTable, VectorTable, bigram_facts, random_facts, random_vectors
+from rote.measure.train import ModelSpec, Outcome, Recipe, get_recipe, initial_weights, train
+from rote.measure.train.plain import plain_model
 
 torch.set_num_threads(1)
 DANA = ModelSpec("aot", Architecture(16, 10, 10, 2, 50))

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rote.exact.blocks import memorise_blocks
-from rote.exact.digits import memorise_digits
-from rote.exact.network import Network
-from rote.exact.slots import memorise_slots
+from rote.solvers.exact.blocks import memorise_blocks
+from rote.solvers.exact.digits import memorise_digits
+from rote.solvers.exact.network import Network
+from rote.solvers.exact.slots import memorise_slots
 
 IMAGES = Path(__file__).resolve().parent / "images"
 

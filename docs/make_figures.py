@@ -8,7 +8,7 @@ who_serves_whom   which head serves which examples in a layer built by saturatio
 distributions     divergence against d_model, and the gap against epsilon, on a real text (`distribution_data`,
                   `draw_distributions`); minutes, so its numbers are kept in distributions.json beside it
 
-audit_*           what `rote audit` found in pretrained models, from docs/audits/*.json (`rote.audit.figure`)
+audit_*           what `rote audit` found in pretrained models, from docs/audits/*.json (`rote.analyse.audit.figure`)
 
 The first of each pair asks rote, the second only draws. Needs matplotlib, which the development set-up brings.
 """
@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rote import Architecture, Demand, Setting, bounds, build, plan
-from rote.audit import figure as audit_figure
-from rote.construct.lookup import lookup_bound
+from rote.analyse.audit import figure as audit_figure
+from rote.data import DistributionTable, random_vectors
+from rote.data.ngrams import ngrams
 from rote.distribution_building import build_distribution, prepare
-from rote.facts import DistributionTable, random_vectors
-from rote.facts.ngrams import ngrams
+from rote.solvers.lookup import lookup_bound
 
 IMAGES = Path(__file__).resolve().parent / "images"
 

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rote.lab.report import report
 from rote.measure import Journal, read_sweep, run_sweep
 from rote.measure.executors import Local
-from rote.report import report
 
 DOCS = Path(__file__).resolve().parent
 SIZE = (1100, 1180)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rote.config import Architecture
-from rote.facts import available
+from rote.data import available
 from rote.theorems import Bound, Citation, Setting, Theorem, registry
 
 DOCS = Path(__file__).resolve().parent

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from rote.capacity import bounds as bounds
     from rote.capacity import plan as plan
     from rote.config import Architecture as Architecture
+    from rote.data import FactTable as FactTable
+    from rote.data import SequenceTable as SequenceTable
+    from rote.data import VectorTable as VectorTable
+    from rote.data import load_facts as load_facts
+    from rote.data import read_facts as read_facts
+    from rote.data import read_sequences as read_sequences
     from rote.errors import RoteError as RoteError
-    from rote.facts import FactTable as FactTable
-    from rote.facts import SequenceTable as SequenceTable
-    from rote.facts import VectorTable as VectorTable
-    from rote.facts import load_facts as load_facts
-    from rote.facts import read_facts as read_facts
-    from rote.facts import read_sequences as read_sequences
     from rote.memory import Memory as Memory
     from rote.memory import load as load
     from rote.memory import verify as verify
@@ -36,22 +36,22 @@ _HOME = {
     "Architecture": "rote.config",
     "Bound": "rote.theorems",
     "Demand": "rote.theorems",
-    "FactTable": "rote.facts",
+    "FactTable": "rote.data",
     "Memory": "rote.memory",
     "Plan": "rote.theorems",
     "PlanList": "rote.capacity",
     "RoteError": "rote.errors",
-    "SequenceTable": "rote.facts",
+    "SequenceTable": "rote.data",
     "Setting": "rote.theorems",
     "Theorem": "rote.theorems",
-    "VectorTable": "rote.facts",
+    "VectorTable": "rote.data",
     "bounds": "rote.capacity",
     "build": "rote.building",
     "load": "rote.memory",
-    "load_facts": "rote.facts",
+    "load_facts": "rote.data",
     "plan": "rote.capacity",
-    "read_facts": "rote.facts",
-    "read_sequences": "rote.facts",
+    "read_facts": "rote.data",
+    "read_sequences": "rote.data",
     "verify": "rote.memory",
 }
 

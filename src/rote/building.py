@@ -16,13 +16,13 @@ from rote.assumptions._explain import explained
 from rote.capacity import data_demand
 from rote.certificate import check_all, issue, json_bytes
 from rote.config import LARGEST, Architecture, check_dtype
-from rote.construct.record import Construction, Options, Progress, quiet
+from rote.data import FactTable, SequenceTable, Tokens, VectorTable
 from rote.errors import AssumptionError, CapacityError, RoteError, ShapeError, UnknownName, UsageError
-from rote.facts import FactTable, SequenceTable, Tokens, VectorTable
 from rote.memory import Memory, verify
-from rote.model import checkpoint, tokenizer
-from rote.model.attention_layer import AttentionLayer
-from rote.model.transformer import Transformer
+from rote.models import checkpoint, tokenizer
+from rote.models.attention_layer import AttentionLayer
+from rote.models.transformer import Transformer
+from rote.solvers.record import Construction, Options, Progress, quiet
 from rote.theorems import Demand, Plan
 from rote.theorems._builder import AnyBuilder, Builder
 

@@ -12,7 +12,7 @@ from rote.errors import ShapeError, UsageError
 from rote.theorems import Bound, Demand, NoPlan, Plan, Setting
 
 if TYPE_CHECKING:
-    from rote.facts import FactTable, VectorTable
+    from rote.data import FactTable, VectorTable
 
 __all__ = ["PlanList", "bounds", "data_demand", "plan"]
 
@@ -36,7 +36,7 @@ def data_demand(
     max_params: int | None = None,
 ) -> Demand:
     """What must fit, with everything that the data tell about the conditions."""
-    from rote.facts import FactTable
+    from rote.data import FactTable
 
     if isinstance(data, FactTable):
         import numpy as np

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from rote._version import __version__
 from rote.config import CONVENTIONS, Architecture
-from rote.construct.record import finite
-from rote.facts import FactTable, SequenceTable, VectorTable
+from rote.data import FactTable, SequenceTable, VectorTable
+from rote.solvers.record import finite
 
 if TYPE_CHECKING:
     from rote.referee import Verification

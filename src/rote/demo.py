@@ -33,7 +33,7 @@ def session(facts: str, model: str) -> list[tuple[str, str]]:
 
 def main() -> int:
     """Run every command of the session; stop at the first that fails."""
-    from rote.facts import available
+    from rote.data import available
 
     installed = {item.name for item in available() if item.installed}
     facts = "airports" if "airports" in installed else "countries"

@@ -18,23 +18,23 @@ from rote._version import __version__
 from rote.building import as_generator
 from rote.certificate import CHECKED, json_bytes
 from rote.config import CONVENTIONS, LARGEST, Architecture, check_dtype
-from rote.construct.record import Progress, finite, quiet
+from rote.data import DEFAULT_SMOOTHING, DistributionTable, Tokens
+from rote.data.distribution import check_share, in_bits
+from rote.data.distribution_store import FILE, pack
 from rote.errors import CapacityError, CheckpointError, ShapeError, UnknownName, UsageError
-from rote.facts import DEFAULT_SMOOTHING, DistributionTable, Tokens
-from rote.facts.distribution import check_share, in_bits
-from rote.facts.distribution_store import FILE, pack
 from rote.memory import Memory
-from rote.model import checkpoint, tokenizer
-from rote.model.transformer import Transformer
+from rote.models import checkpoint, tokenizer
+from rote.models.transformer import Transformer
+from rote.solvers.record import Progress, finite, quiet
 from rote.theorems._distribution import DistributionBuilder
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-    from rote.construct.distribution import Layer
-    from rote.construct.encoder import EncoderBound
     from rote.referee.divergence import Divergence
+    from rote.solvers.distribution import Layer
+    from rote.solvers.encoder import EncoderBound
 
 __all__ = [
     "LARGEST_SOLVE",
@@ -79,7 +79,7 @@ def head_width(table: DistributionTable, d_model: int, d_head: int | None) -> in
 
 def capacity_of(table: DistributionTable, arch: Architecture) -> int:
     """The most likely contexts, as many as a shape tells apart: the T_eps that it affords."""
-    from rote.construct.token_rank import rank_limit
+    from rote.solvers.token_rank import rank_limit
 
     possible = table.t_eps(0.0)
     if arch.context == 1:
@@ -151,7 +151,7 @@ def build_distribution(
     given = table
     table = prepare(table, smoothing)
     job = _settle(table, d_model, n_heads, d_head, epsilon)
-    from rote.construct.encoder import encoder_bound, tighten
+    from rote.solvers.encoder import encoder_bound, tighten
 
     progress("best encoder", 0, 1, None)
     bound = encoder_bound(
@@ -207,7 +207,7 @@ def _settle(
             "pass a larger --epsilon, or fewer --heads without one."
         )
     if n_heads is None:
-        from rote.construct.distribution import fewest_heads
+        from rote.solvers.distribution import fewest_heads
 
         heads = fewest_heads(table, t_eps, d_model, width)
         if heads is None:
@@ -246,7 +246,7 @@ def _layer(
     progress: Progress,
 ) -> tuple[Layer, _Job]:
     """The layer; more heads where rounding shows although nothing is left out, or the gap is more than 2 eps."""
-    from rote.construct.distribution import fewest_heads
+    from rote.solvers.distribution import fewest_heads
 
     table, least = job.table, job.arch.n_heads
     left = table.leftover(job.t_eps) > 0
@@ -431,7 +431,7 @@ def _in_words_of(memory: Memory, table: DistributionTable) -> DistributionTable:
     """The table with the model's token ids; unknown tokens and other lengths are refused."""
     import numpy as np
 
-    from rote.facts import Vocabulary
+    from rote.data import Vocabulary
 
     length = int(memory.certificate["shape"]["context"])
     if table.context != length:
@@ -455,8 +455,8 @@ def distribution_limits(
     table: DistributionTable, d_model: int, *, rng: np.random.Generator | int = 0, starts: int | None = None
 ) -> dict[str, Any]:
     """What any model of a width can reach: the encoder bound, Theorem 2, and guesses for scale. `table` as prepared."""
-    from rote.construct.encoder import encoder_bound
-    from rote.construct.lookup import lookup_bound
+    from rote.solvers.encoder import encoder_bound
+    from rote.solvers.lookup import lookup_bound
 
     if not 1 <= d_model <= LARGEST:
         raise ShapeError(f"d_model must be from 1 to {LARGEST:,}, got {d_model:,}.")

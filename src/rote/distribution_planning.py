@@ -13,7 +13,7 @@ from typing import Any
 
 from rote.building import as_generator
 from rote.config import Architecture, Dtype
-from rote.construct.record import Progress, quiet
+from rote.data import DistributionTable
 from rote.distribution_building import (
     LARGEST_SOLVE,
     capacity_of,
@@ -22,7 +22,7 @@ from rote.distribution_building import (
     head_width,
 )
 from rote.errors import CapacityError, UsageError
-from rote.facts import DistributionTable
+from rote.solvers.record import Progress, quiet
 from rote.theorems import stored_bytes
 
 __all__ = ["DistributionPlan", "plan_distribution"]
@@ -125,12 +125,12 @@ class _Search:
     def encoder(self, d: int, *, scouting: bool = False) -> Any:
         """The best encoder of a width; with two starts only while the width is being looked for."""
         if scouting and d not in self._bounds:
-            from rote.construct.encoder import encoder_bound
+            from rote.solvers.encoder import encoder_bound
 
             self._progress(f"encoder of width {d}", 0, 1, None)
             return encoder_bound(self._table, d, rng=as_generator(self._seed)[0], starts=2)
         if d not in self._bounds:
-            from rote.construct.encoder import encoder_bound
+            from rote.solvers.encoder import encoder_bound
 
             self._progress(f"encoder of width {d}", 0, 1, None)
             for_bound = as_generator(self._seed)[0].spawn(3)[0]
@@ -158,7 +158,7 @@ class _Search:
 
     def heads(self, d: int) -> int | None:
         """The fewest heads with which width d reaches the divergence, or None."""
-        from rote.construct.distribution import fewest_heads
+        from rote.solvers.distribution import fewest_heads
 
         bound = self.encoder(d)
         # Rounding to float32 costs up to 1e-6 nats.

@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rote.certificate import issue, json_bytes
-from rote.construct.record import Construction, Progress
-from rote.facts import FactTable, SequenceTable, VectorTable
+from rote.data import FactTable, SequenceTable, VectorTable
 from rote.memory import Memory, exact_model, verify
-from rote.model import checkpoint, tokenizer
+from rote.models import checkpoint, tokenizer
+from rote.solvers.record import Construction, Progress
 
 if TYPE_CHECKING:
-    from rote.exact.transformer import ExactTransformer
-    from rote.facts import Tokens
+    from rote.data import Tokens
     from rote.referee import Verification
+    from rote.solvers.exact.transformer import ExactTransformer
     from rote.theorems._builder import AnyBuilder
 
 __all__ = ["judge_exact", "lower_bounds"]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from rote.exact.grouped import grouped_labels
 from rote.referee.exact_transformer import token_outputs
+from rote.solvers.exact.grouped import grouped_labels
 
 if TYPE_CHECKING:
-    from rote.exact.transformer import ExactTransformer
+    from rote.solvers.exact.transformer import ExactTransformer
 
 __all__ = ["ExactModule"]
 

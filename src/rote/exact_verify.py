@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.config import DTYPES
+from rote.data import FactTable, SequenceTable, VectorTable
 from rote.errors import UnknownName, UsageError
-from rote.exact.grouped import grouped_labels
-from rote.facts import FactTable, SequenceTable, VectorTable
 from rote.referee.exact_transformer import token_outputs, vector_outputs
 from rote.referee.labels import label_numbers, score_labels
 from rote.referee.relu_forward import FLOATS, relu_outputs
+from rote.solvers.exact.grouped import grouped_labels
 
 if TYPE_CHECKING:
-    from rote.exact.transformer import ExactTransformer
     from rote.referee import Verification
+    from rote.solvers.exact.transformer import ExactTransformer
 
 __all__ = ["verify_exact"]
 
@@ -94,7 +94,7 @@ def _module_outputs(module: object, contexts: Any, dtype: str) -> Any:
     """The forward pass of the torch module, in chunks; nothing for a model that has none, or for another format."""
     import torch
 
-    from rote.model.relu_transformer import ReluTransformer
+    from rote.models.relu_transformer import ReluTransformer
 
     if not isinstance(module, ReluTransformer) or module.exact.precision != dtype:
         return None

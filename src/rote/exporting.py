@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rote.data import FactTable, SequenceTable, VectorTable
+from rote.data._atomic import write_atomically
 from rote.errors import CheckpointError, UsageError
-from rote.facts import FactTable, SequenceTable, VectorTable
-from rote.facts._atomic import write_atomically
 from rote.memory import Memory
 
 __all__ = ["export_onnx"]
@@ -17,8 +17,8 @@ def export_onnx(memory: Memory, facts: FactTable | VectorTable | SequenceTable, 
     """Write the model of floats as ONNX if onnxruntime gives every fact its label; the findings in plain values."""
     import numpy as np
 
-    from rote.model.onnx_export import onnx_bytes, onnx_labels
-    from rote.model.relu_transformer import ReluTransformer
+    from rote.models.onnx_export import onnx_bytes, onnx_labels
+    from rote.models.relu_transformer import ReluTransformer
     from rote.referee.labels import label_numbers
 
     model = memory.model

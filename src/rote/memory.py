@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture
+from rote.data import PAD, FactTable, SequenceTable, Tokens, VectorTable, check_tokens
 from rote.errors import CheckpointError, UnknownName, UsageError
-from rote.facts import PAD, FactTable, SequenceTable, Tokens, VectorTable, check_tokens
-from rote.model import checkpoint, tokenizer
-from rote.model.attention_layer import AttentionLayer
-from rote.model.transformer import ACTIVATIONS, Transformer
+from rote.models import checkpoint, tokenizer
+from rote.models.attention_layer import AttentionLayer
+from rote.models.transformer import ACTIVATIONS, Transformer
 from rote.referee import Verification
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from rote.exact.transformer import ExactTransformer
+    from rote.solvers.exact.transformer import ExactTransformer
 
 __all__ = ["Answer", "Memory", "exact_model", "load", "verify"]
 
@@ -151,7 +151,7 @@ def load(directory: str | Path) -> Memory:
     tokens = check_tokens(str(certificate.get("tokens", "cells")))
     model: nn.Module
     if certificate.get("arch", "rote") != "rote":
-        from rote.model.stock import load_stock
+        from rote.models.stock import load_stock
 
         model = load_stock(path)
     elif config.get("model") == "exact_transformer":
@@ -165,9 +165,9 @@ def exact_model(config: Mapping[str, Any], tensors: Mapping[str, Any]) -> tuple[
     """The exact transformer of a model directory, and the module that runs it: in exact arithmetic, or in floats."""
     import torch
 
-    from rote.exact.checkpoint import read_transformer
     from rote.exact_module import ExactModule
-    from rote.model.relu_transformer import ReluTransformer
+    from rote.models.relu_transformer import ReluTransformer
+    from rote.solvers.exact.checkpoint import read_transformer
 
     exact = read_transformer(config, {name: tensor.numpy() for name, tensor in tensors.items()})
     if exact.precision == "exact":
@@ -178,7 +178,7 @@ def exact_model(config: Mapping[str, Any], tensors: Mapping[str, Any]) -> tuple[
 def _as_exact(model: object) -> ExactTransformer | None:
     """The exact transformer that a module stands for."""
     from rote.exact_module import ExactModule
-    from rote.model.relu_transformer import ReluTransformer
+    from rote.models.relu_transformer import ReluTransformer
 
     return model.exact if isinstance(model, (ReluTransformer, ExactModule)) else None
 
@@ -260,7 +260,7 @@ def verify(
             size = rows_at_once(weights, facts.context)
             return score_facts(facts, lambda c: token_logits(weights, c, number, activation), dtype, chunk=size)
         if memory is not None and memory.is_stock:
-            from rote.model.stock import stock_logits
+            from rote.models.stock import stock_logits
 
             typed = module.to(number)
             return score_facts(facts, stock_logits(typed, facts.vocabulary.pad_id), dtype)
@@ -272,7 +272,7 @@ def _in_words_of(memory: Memory, facts: FactTable | SequenceTable) -> FactTable 
     """The facts with the model's token ids; tokens or lengths that the model does not know are refused."""
     import numpy as np
 
-    from rote.facts import Vocabulary
+    from rote.data import Vocabulary
 
     if facts.vocabulary.tokens == memory.vocabulary:
         return facts

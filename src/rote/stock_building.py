@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from rote.building import Request, as_generator
 from rote.certificate import check_all, issue
 from rote.config import Architecture
-from rote.construct.record import Progress, finite, stretch
+from rote.data import FactTable, VectorTable
 from rote.errors import CapacityError, MissingExtra, UsageError
-from rote.facts import FactTable, VectorTable
 from rote.memory import Memory, verify
-from rote.model import tokenizer
+from rote.models import tokenizer
+from rote.solvers.record import Progress, finite, stretch
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.llama import LlamaResult
-    from rote.construct.llama_plan import LlamaShape
     from rote.referee import Verification
+    from rote.solvers.llama import LlamaResult
+    from rote.solvers.llama_plan import LlamaShape
 
 __all__ = ["build_stock"]
 
@@ -51,7 +51,7 @@ def build_stock(
         raise MissingExtra("transformers", "hf", "a stock Llama checkpoint") from None
     import torch
 
-    from rote.construct.llama import build_llama
+    from rote.solvers.llama import build_llama
 
     generator, seed = as_generator(rng)
     dtype = getattr(torch, request.dtype)
@@ -97,7 +97,7 @@ def build_stock(
 
 def _shapes(facts: FactTable, request: Request, dtype: Any) -> Iterator[LlamaShape]:
     """The shape asked for; or the planned one, and larger ones should it lose facts."""
-    from rote.construct.llama_plan import LlamaShape, plan_llama
+    from rote.solvers.llama_plan import LlamaShape, plan_llama
 
     if request.n_heads is not None and request.d_model is not None:
         yield LlamaShape(request.d_model, request.n_heads, request.d_head or request.d_model)
@@ -117,7 +117,7 @@ def _sharpen(model: Any, facts: FactTable) -> None:
     """Stretch the final norm by a power of two, so that the smallest lead is worth a clear probability."""
     import torch
 
-    from rote.model.stock import stock_logits
+    from rote.models.stock import stock_logits
     from rote.referee.recall import score_facts
 
     with torch.no_grad():
@@ -129,7 +129,7 @@ def _judge(
     made: LlamaResult, facts: FactTable, request: Request, seed: int | None, tried: list[str], progress: Progress
 ) -> Memory:
     """Write the files, load them with the stock classes, and run every fact."""
-    from rote.model.stock import load_stock
+    from rote.models.stock import load_stock
 
     vocabulary = facts.vocabulary.tokens
     _sharpen(made.model, facts)

@@ -190,8 +190,8 @@ def check_distribution_builder(builder: DistributionBuilder) -> None:
     """At eps = 0 the bound of the width is met in float64 and in float32, and the seed alone decides the weights."""
     import numpy as np
 
+    from rote.data import random_distributions
     from rote.distribution_building import build_distribution
-    from rote.facts import random_distributions
 
     table = random_distributions(30, 2, 9, rng=np.random.default_rng(0), spread=1.5)
     before = table.sha256

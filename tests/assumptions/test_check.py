@@ -17,7 +17,7 @@ from rote.assumptions import Vectors, check, usable
 from rote.assumptions._closest import closest_pair
 from rote.assumptions.context_overlap import overlap
 from rote.cli.main import run
-from rote.facts import FactTable, VectorTable, random_vectors
+from rote.data import FactTable, VectorTable, random_vectors
 
 KEYS = {"assumption", "holds", "lower", "upper", "witness", "offenders", "explanation"}
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rote.cli.facts import app
+from rote.data import VectorTable, bigram_facts, load_facts, random_sequences, read_facts
 from rote.errors import ConflictError, OutputError, RoteError, UnknownName, UsageError
-from rote.facts import VectorTable, bigram_facts, load_facts, random_sequences, read_facts
 
 runner = CliRunner()
 

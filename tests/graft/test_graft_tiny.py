@@ -13,15 +13,15 @@ import tiny_models
 import torch
 import transformers
 
+from rote.data.files import read_raw
 from rote.errors import CheckpointError
-from rote.facts.files import read_raw
 from rote.graft import GraftRequest, graft, ungraft
 from rote.graft.files import read_certificate
 from rote.graft.gate import direction
 from rote.graft.judge import locality
 from rote.graft.prompts import make_prompts, parse_templates
 from rote.graft.states import Cache, collect_states
-from rote.model.checkpoint import file_sha256
+from rote.models.checkpoint import file_sha256
 
 TEMPLATE, ANSWER = "The code {code} is in", " {city}"
 

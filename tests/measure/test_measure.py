@@ -9,8 +9,8 @@ import pytest
 
 from rote.cli._measuring import memory_bytes
 from rote.cli.main import run
+from rote.data import FactTable
 from rote.errors import CapacityError, RoteError, UsageError
-from rote.facts import FactTable
 from rote.measure import Cell, measure
 from rote.measure.capacity import student_interval
 from rote.measure.run import draw, run_group

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from rote.facts.shipped import load_rows
+from rote.data.shipped import load_rows
 from rote.graft import GraftRequest, graft, ungraft
 
 pytestmark = [

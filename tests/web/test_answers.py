@@ -219,7 +219,7 @@ def test_results_and_fits_are_those_of_the_library(explorer: Explorer, capsys: p
 
 def test_the_report_is_made_of_what_was_chosen(explorer: Explorer) -> None:
     listed = explorer.ask("/api/runs")
-    assert listed["reports"] == (importlib.util.find_spec("rote.report") is not None)
+    assert listed["reports"] == (importlib.util.find_spec("rote.lab.report") is not None)
     assert "choose" in explorer.ask("/api/report", {"ids": ["../heads.db"]})["error"]
     db = next(one["id"] for one in listed["results"] if one["name"] == "heads.db")
     made = explorer.ask("/api/report", {"ids": [db]})

@@ -14,8 +14,8 @@ import pytest
 
 from explorer import Explorer
 from rote.cli.main import run
+from rote.data import read_facts
 from rote.errors import OutputError, RoteError
-from rote.facts import read_facts
 from rote.web.guard import CONTENT_POLICY, Guard, own_hosts
 from rote.web.server import LOOPBACK, bind
 from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Store, clean_name

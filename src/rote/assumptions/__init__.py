@@ -27,7 +27,7 @@ from rote.assumptions import (
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors, read_vectors
 from rote.config import Architecture
-from rote.facts import FactTable, VectorTable
+from rote.data import FactTable, VectorTable
 
 __all__ = ["Finding", "Usable", "Vectors", "check", "checkable", "read_vectors", "usable"]
 

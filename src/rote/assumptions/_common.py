@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rote.assumptions._closest import distinct_rows
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
-from rote.facts import FactTable
+from rote.data import FactTable
 
 if TYPE_CHECKING:
     from rote.assumptions._kruskal import Kruskal

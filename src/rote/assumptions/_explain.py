@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rote.assumptions import check
 from rote.config import Architecture
+from rote.data import FactTable, VectorTable
 from rote.errors import AssumptionError
-from rote.facts import FactTable, VectorTable
 
 __all__ = ["explained"]
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rote.data import VectorTable
 from rote.errors import DataError
-from rote.facts import VectorTable
 
 __all__ = ["Vectors", "read_vectors", "roundoff_of"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from rote.assumptions._common import Data
 from rote.assumptions._finding import Finding
 from rote.config import Architecture
-from rote.facts import FactTable
+from rote.data import FactTable
 
 __all__ = ["NAME", "THEOREMS", "check"]
 

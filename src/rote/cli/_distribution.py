@@ -12,7 +12,7 @@ from rote.cli._output import console, emit_json, number
 from rote.cli._progress import display
 
 if TYPE_CHECKING:
-    from rote.facts import DistributionTable, Tokens
+    from rote.data import DistributionTable, Tokens
     from rote.memory import Memory
 
 __all__ = [
@@ -76,8 +76,8 @@ def read_table(
     source: str, *, target: str | None, context: str | None, tokens: str | None, weight: str | None
 ) -> tuple[DistributionTable, Tokens]:
     """A distribution table from a file or shipped facts; which column counts is said on stderr."""
+    from rote.data import check_tokens, load_distributions
     from rote.errors import UsageError
-    from rote.facts import check_tokens, load_distributions
 
     if source.endswith(".safetensors"):
         raise UsageError("vectors have no next tokens; give a facts file for --task distribution.")
@@ -307,8 +307,8 @@ def answer_distribution(
     memory: Memory, directory: Path, words: list[str], top: int, as_json: bool, lines: bool
 ) -> None:
     """`rote ask` for a model of distributions: what it says beside what is true."""
-    from rote.facts.distribution_store import FILE, unpack
-    from rote.facts.ngrams import SPACE
+    from rote.data.distribution_store import FILE, unpack
+    from rote.data.ngrams import SPACE
 
     length = int(memory.certificate["shape"]["context"])
     letters = all(len(token) == 1 for token in memory.vocabulary)

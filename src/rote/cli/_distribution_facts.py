@@ -10,7 +10,7 @@ import typer
 from rote.cli._output import JsonOption, console, emit_json
 
 if TYPE_CHECKING:
-    from rote.facts import DistributionTable
+    from rote.data import DistributionTable
 
 __all__ = ["distribution", "ngrams"]
 
@@ -19,8 +19,8 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite the file i
 
 
 def _check_output(path: Path, force: bool) -> None:
+    from rote.data.files import file_format
     from rote.errors import OutputError
-    from rote.facts.files import file_format
 
     file_format(path)
     if path.exists() and not path.is_dir() and not force:
@@ -47,8 +47,8 @@ def ngrams(
 
         $ rote facts ngrams book.txt --order 3 --tokens chars -o trigrams.csv
     """
-    from rote.facts import write_distributions
-    from rote.facts.ngrams import ngrams as count
+    from rote.data import write_distributions
+    from rote.data.ngrams import ngrams as count
 
     _check_output(output, force)
     table, report = count(text, order=order, tokens=tokens, plain=plain, most=most)
@@ -87,7 +87,7 @@ def distribution(
     """
     import numpy as np
 
-    from rote.facts import lookup_distributions, random_distributions, write_distributions
+    from rote.data import lookup_distributions, random_distributions, write_distributions
 
     _check_output(output, force)
     rng = np.random.default_rng(seed)

@@ -28,8 +28,8 @@ def bound_distribution(
     as_json: bool,
 ) -> None:
     """`rote bound --task distribution`: how close any model of a width can come."""
+    from rote.data.distribution import check_share, in_bits
     from rote.distribution_building import distribution_limits
-    from rote.facts.distribution import check_share, in_bits
 
     table, _ = read_table(source, target=target, context=context, tokens=tokens, weight=weight)
     if epsilon is not None:

@@ -15,7 +15,7 @@ __all__ = ["is_grafted", "show_graft"]
 def is_grafted(directory: Path) -> bool:
     """Whether `rote graft` wrote the directory; a directory that cannot be read is for others to complain about."""
     from rote.errors import CheckpointError
-    from rote.model.checkpoint import read_json
+    from rote.models.checkpoint import read_json
 
     try:
         return "graft" in read_json(directory / "certificate.json")
@@ -25,7 +25,7 @@ def is_grafted(directory: Path) -> bool:
 
 def show_graft(directory: Path, source: str, *, dtype: str | None, other_facts: bool, as_json: bool) -> None:
     """Ask for every fact in free generation and say how many were recalled."""
-    from rote.facts.shipped import load_rows
+    from rote.data.shipped import load_rows
     from rote.graft.verifying import verify_graft
 
     rows = load_rows(source)

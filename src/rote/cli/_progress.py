@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rote.cli._output import console
 
 if TYPE_CHECKING:
-    from rote.construct.record import Progress
+    from rote.solvers.record import Progress
 
 __all__ = ["display"]
 
@@ -17,7 +17,7 @@ __all__ = ["display"]
 @contextlib.contextmanager
 def display(n_facts: int, *, enabled: bool) -> Iterator[Progress]:
     """Yield a progress callback; draws on stderr, and only on a terminal."""
-    from rote.construct.record import quiet
+    from rote.solvers.record import quiet
 
     out = console(stderr=True)
     if not (enabled and out.is_terminal):

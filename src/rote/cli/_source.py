@@ -9,7 +9,7 @@ import typer
 from rote.cli._output import console
 
 if TYPE_CHECKING:
-    from rote.facts import FactTable, SequenceTable, Tokens, VectorTable
+    from rote.data import FactTable, SequenceTable, Tokens, VectorTable
 
 __all__ = [
     "ConflictOption",
@@ -45,7 +45,7 @@ def read_source(
     on_conflict: str = "error",
 ) -> tuple[FactTable, Tokens]:
     """A facts file or shipped facts by name, and what a token is; what was dropped is said on stderr."""
-    from rote.facts import check_on_conflict, check_tokens, load_source
+    from rote.data import check_on_conflict, check_tokens, load_source
 
     table, report = load_source(
         source,
@@ -75,8 +75,8 @@ def read_data(
     on_conflict: str = "error",
 ) -> tuple[FactTable | VectorTable, Tokens]:
     """Facts, or vectors from a .safetensors file; and what a token is."""
+    from rote.data import VectorTable
     from rote.errors import UsageError
-    from rote.facts import VectorTable
 
     if source.endswith(".safetensors"):
         if target or context or tokens not in (None, "cells"):
@@ -95,7 +95,7 @@ def read_any(
     sequences: bool = False,
 ) -> tuple[FactTable | VectorTable | SequenceTable, Tokens]:
     """The same, or sequences with a label for every position."""
-    from rote.facts import check_tokens, read_sequences
+    from rote.data import check_tokens, read_sequences
 
     if not sequences or source.endswith(".safetensors"):
         return read_data(source, target=target, context=context, tokens=tokens, on_conflict=on_conflict)

@@ -12,7 +12,7 @@ from rote.cli._output import JsonOption, console, emit_json, number
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from rote.audit import Audit, LayerReport
+    from rote.analyse.audit import Audit, LayerReport
 
 __all__ = ["audit"]
 
@@ -41,7 +41,7 @@ def audit(
 
         $ rote audit models/minilm --texts book.txt --reinit -o minilm-audit
     """
-    from rote.audit import audit as run
+    from rote.analyse.audit import audit as run
     from rote.errors import OutputError
 
     if output is not None:
@@ -97,8 +97,8 @@ def _display(*, enabled: bool):  # type: ignore[no-untyped-def]
 def _write(found: Audit, output: Path) -> None:
     from rich.console import Console
 
-    from rote.audit import figure
-    from rote.model.checkpoint import write_directory, write_json
+    from rote.analyse.audit import figure
+    from rote.models.checkpoint import write_directory, write_json
 
     def fill(part: Path) -> None:
         write_json(part / "audit.json", found.to_dict())

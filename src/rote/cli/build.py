@@ -83,9 +83,9 @@ def build(
         $ rote build trigrams.csv -o model --task distribution --d-model 8 --epsilon 0.05
     """
     from rote.building import ARCHS, build
+    from rote.data import VectorTable
     from rote.errors import UnknownName
-    from rote.facts import VectorTable
-    from rote.model.checkpoint import refuse_existing
+    from rote.models.checkpoint import refuse_existing
 
     refuse_existing(output, force)
     if _distribution.is_distribution(task):

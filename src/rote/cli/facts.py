@@ -13,7 +13,7 @@ from rote.cli._source import ConflictOption, ContextOption, TargetOption, Tokens
 from rote.errors import OutputError, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from rote.facts import FactTable, ReadReport, VectorTable
+    from rote.data import FactTable, ReadReport, VectorTable
 
 __all__ = ["app"]
 
@@ -67,7 +67,7 @@ def _print_rows(header: list[str], rows: list[list[str]], right: tuple[str, ...]
 def _load(
     source: str, tokens: str | None, target: str | None, context: str | None, on_conflict: str, weight: str | None
 ) -> tuple[FactTable, ReadReport]:
-    from rote.facts import check_on_conflict, check_tokens, load_source
+    from rote.data import check_on_conflict, check_tokens, load_source
 
     return load_source(
         source,
@@ -92,7 +92,7 @@ def list_facts(as_json: JsonOption = False) -> None:
 
         $ rote facts list
     """
-    from rote.facts import available
+    from rote.data import available
 
     found = available()
     if as_json:
@@ -131,7 +131,7 @@ def show(
         $ rote facts show my.csv --target answer --context question --tokens words
     """
     if source.lower().endswith(".safetensors"):
-        from rote.facts import VectorTable
+        from rote.data import VectorTable
 
         made = VectorTable.load(source).describe()
         emit_json(made) if as_json else _print_pairs(made)
@@ -202,7 +202,7 @@ def export(
 
         $ rote facts export elements -o elements.csv
     """
-    from rote.facts import write_facts
+    from rote.data import write_facts
 
     _refuse_overwrite(output, force)
     # whole cells: the file keeps the columns as they are, and reading it again can cut them into any tokens
@@ -271,7 +271,7 @@ def generate(
         vectors.save(output)
         _report_written(output, vectors, as_json)
         return
-    from rote.facts import write_facts
+    from rote.data import write_facts
 
     table = _token_facts(kind, facts or 0, context or 0, vocab or 0, classes or 0, seed)
     write_facts(table, output)
@@ -281,7 +281,7 @@ def generate(
 def _token_facts(kind: str, facts: int, context: int, vocab: int, classes: int, seed: int) -> FactTable:
     import numpy as np
 
-    from rote.facts import bigram_facts, random_facts, random_sequences
+    from rote.data import bigram_facts, random_facts, random_sequences
 
     rng = np.random.default_rng(seed)
     if kind == "random":
@@ -296,7 +296,7 @@ def _vectors(
 ) -> VectorTable:
     import numpy as np
 
-    from rote.facts import check_distribution, check_sharing, random_vectors
+    from rote.data import check_distribution, check_sharing, random_vectors
 
     return random_vectors(
         facts,

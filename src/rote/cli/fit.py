@@ -10,7 +10,7 @@ import typer
 from rote.cli._output import JsonOption, console, emit_json, number
 
 if TYPE_CHECKING:
-    from rote.fit import Fit
+    from rote.analyse.fit import Fit
 
 __all__ = ["fit"]
 
@@ -37,7 +37,7 @@ def fit(
 
         $ rote fit heads.db --x n_heads --y capacity --figure heads.png
     """
-    from rote.fit import fit as run
+    from rote.analyse.fit import fit as run
     from rote.measure import Journal
     from rote.measure.where import select
 
@@ -45,7 +45,7 @@ def fit(
         rows = select(list(journal.rows()), where or [])
     found = run(rows, x, y, law=law, saturation=saturation, level=level, seed=seed)
     if figure is not None:
-        from rote.fit.figure import draw
+        from rote.analyse.fit.figure import draw
 
         draw(found, figure)
     if as_json:

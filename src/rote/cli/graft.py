@@ -62,7 +62,7 @@ def graft(
 
         $ rote graft SmolLM2 airports -o DIR --template "The airport with ICAO code {icao} is in" --answer " {country}"
     """
-    from rote.facts.shipped import load_rows
+    from rote.data.shipped import load_rows
     from rote.graft import GraftRequest
     from rote.graft import graft as make
 

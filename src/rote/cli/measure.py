@@ -47,7 +47,7 @@ def measure(
 
         $ rote measure --heads 4 --d-model 8 --vocab 20 --context 2 --seeds 3
     """
-    from rote.facts.generate import check_sharing
+    from rote.data.generate import check_sharing
     from rote.measure import Cell
     from rote.measure import measure as run
 

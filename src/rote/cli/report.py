@@ -30,7 +30,7 @@ def report(
 
         $ rote report heads.db -o report.html
     """
-    from rote.report import report as run
+    from rote.lab.report import report as run
 
     usual = Path("reproduced")
     made = run(sources or ([usual] if usual.is_dir() else []), output, title=title)

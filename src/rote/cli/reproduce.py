@@ -14,7 +14,7 @@ from rote.cli._output import JsonOption, console, emit_json
 from rote.cli.sweep import display, executor_of
 
 if TYPE_CHECKING:
-    from rote.reproduce import Reproduced
+    from rote.lab.entries import Reproduced
 
 __all__ = ["reproduce"]
 
@@ -49,9 +49,9 @@ def reproduce(
         $ rote reproduce dana2025/exp1 --quick -o reproduced
     """
     from rote.errors import UsageError
+    from rote.lab.entries import estimate, find_entries
+    from rote.lab.entries import reproduce as run
     from rote.measure.sweep import Progress
-    from rote.reproduce import estimate, find_entries
-    from rote.reproduce import reproduce as run
 
     if listed:
         _list(names or ["all"], as_json)
@@ -122,8 +122,8 @@ def _list(names: list[str], as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from rote.reproduce import find_entries
-    from rote.reproduce.cost import seconds
+    from rote.lab.entries import find_entries
+    from rote.lab.entries.cost import seconds
 
     rows: list[dict[str, Any]] = []
     for entry in find_entries(names):

@@ -84,7 +84,7 @@ def _export(rows: list[dict[str, Any]], form: str, output: Path | None) -> None:
 
 
 def _write(output: Path, content: bytes) -> None:
-    from rote.facts._atomic import write_atomically
+    from rote.data._atomic import write_atomically
 
     def fill(part: Path) -> None:
         part.write_bytes(content)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rote.errors import CheckpointError
 from rote.graft.source import Source, shard_names
-from rote.model.checkpoint import file_sha256, read_json, write_directory, write_json
+from rote.models.checkpoint import file_sha256, read_json, write_directory, write_json
 
 __all__ = ["fill_graft", "layer_tensors", "read_certificate", "ungraft", "write_certificate"]
 

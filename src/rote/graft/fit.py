@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rote.construct.record import Progress
 from rote.errors import DataError
 from rote.graft.gate import Gate, choose_gate, features, normalise, singling_out
 from rote.graft.readout import Readout, Solution, even_tokens, needy, whitening
+from rote.solvers.record import Progress
 
 __all__ = ["Layer", "Problem", "fit_layers", "refuse_twins"]
 

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from rote._version import __version__
-from rote.construct.record import Progress, quiet
+from rote.data.rawrows import RawRows
 from rote.errors import DataError, RoteError, UsageError
-from rote.facts.rawrows import RawRows
 from rote.graft.background import default_text, read_text, windows
 from rote.graft.files import fill_graft, layer_tensors, write_certificate
 from rote.graft.fit import Layer, fit_layers
@@ -27,7 +26,8 @@ from rote.graft.prompts import Prompt, Template, choose_rows, encode, facts_sha2
 from rote.graft.report import examine, key_column, near_misses
 from rote.graft.source import Source, load_model, open_source
 from rote.graft.states import Cache, collect_states
-from rote.model.checkpoint import refuse_existing, write_directory
+from rote.models.checkpoint import refuse_existing, write_directory
+from rote.solvers.record import Progress, quiet
 
 __all__ = ["GraftRequest", "graft"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rote.data.rawrows import RawRows
 from rote.errors import ConflictError, DataError, UnknownName, UsageError
-from rote.facts.rawrows import RawRows
 
 __all__ = [
     "Prompt",

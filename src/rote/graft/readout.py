@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rote.construct.convex import two_loop
+from rote.solvers.convex import two_loop
 
 __all__ = ["Readout", "Solution", "even_tokens", "needy", "whitening"]
 

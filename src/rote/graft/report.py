@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rote.facts.rawrows import RawRows
+from rote.data.rawrows import RawRows
 from rote.graft.judge import STANDARD, continuations, locality, recite, shorten, speak
 from rote.graft.prompts import Prompt, Template, encode, fields_of, fill
 from rote.graft.source import Source

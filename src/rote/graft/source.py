@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
-from rote.model.checkpoint import file_sha256, read_json, write_directory
+from rote.models.checkpoint import file_sha256, read_json, write_directory
 
 __all__ = [
     "FAMILIES",

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rote.facts._atomic import write_atomically
+from rote.data._atomic import write_atomically
 
 __all__ = ["Advance", "Cache", "Prefixes", "batches", "collect_states"]
 

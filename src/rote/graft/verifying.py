@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from rote.construct.record import Progress, quiet
+from rote.data.rawrows import RawRows
 from rote.errors import CheckpointError, UnknownName
-from rote.facts.rawrows import RawRows
 from rote.graft.files import read_certificate
 from rote.graft.judge import recite
 from rote.graft.prompts import choose_rows, facts_sha256, make_prompts, parse_templates
 from rote.graft.source import FORMATS, end_token, load_model, load_tokenizer
-from rote.model.checkpoint import file_sha256
+from rote.models.checkpoint import file_sha256
+from rote.solvers.record import Progress, quiet
 
 __all__ = ["verify_graft"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rote.config import Architecture, check_dtype, content_hash
+from rote.data.generate import check_sharing
 from rote.errors import ShapeError, UnknownName, UsageError
-from rote.facts.generate import check_sharing
-from rote.train import ModelSpec, Recipe, get_recipe
-from rote.train.spec import check_family
+from rote.measure.train import ModelSpec, Recipe, get_recipe
+from rote.measure.train.spec import check_family
 
 __all__ = ["TASKS", "Cell"]
 

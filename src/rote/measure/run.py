@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from rote.data import FactTable, VectorTable, random_facts, random_vectors
 from rote.errors import RoteError, UsageError
-from rote.facts import FactTable, VectorTable, random_facts, random_vectors
 from rote.measure.cell import Cell
 from rote.measure.search import largest
 
@@ -93,7 +93,7 @@ def _run(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note)
 
 
 def _recall(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
-    from rote.train import train
+    from rote.measure.train import train
 
     cell, recipe = cells[0], cells[0].training()
     count = cell.n_facts or cell.most
@@ -141,7 +141,7 @@ def start_of(cell: Cell) -> int:
 
 
 def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
-    from rote.train import train
+    from rote.measure.train import train
 
     cell, recipe = cells[0], cells[0].training()
     by_seed = {one.seed: one for one in cells}

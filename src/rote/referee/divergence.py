@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rote.facts import DistributionTable
+from rote.data import DistributionTable
 
 __all__ = ["Divergence", "score_distributions"]
 

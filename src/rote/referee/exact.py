@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from rote.exact.network import Layer, Network
+    from rote.solvers.exact.network import Layer, Network
 
 __all__ = ["Values", "evaluate", "labels_of", "whole"]
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from rote.referee.exact import Values, evaluate, labels_of, whole
 
 if TYPE_CHECKING:
-    from rote.exact.network import Network
-    from rote.exact.transformer import ExactTransformer
+    from rote.solvers.exact.network import Network
+    from rote.solvers.exact.transformer import ExactTransformer
 
 __all__ = ["Evaluator", "Outputs", "token_outputs", "vector_outputs"]
 
@@ -105,7 +105,7 @@ def _labels(model: ExactTransformer, inputs: list[Values], how: Evaluator, fast:
 
 def _front(second: Network, inputs: list[Values]) -> IntArray | None:
     """What the first layer of F2 makes of its inputs, where that is one integer."""
-    from rote.exact.network import Network as Chain
+    from rote.solvers.exact.network import Network as Chain
 
     if second.layers[0].n_out != 1 or not second.layers[0].relu:
         return None

@@ -1,6 +1,6 @@
 """The referee's own forward passes, written from the definition of the model and from nothing else.
 
-They share no code with the builders or with `rote.model`: tensors come by name from the file, and every operation is
+They share no code with the builders or with `rote.models`: tensors come by name from the file, and every operation is
 carried out in the number format that is asked for. Plain on purpose: keys are formed for every position of every head.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rote.facts import FactTable, VectorTable
+from rote.data import FactTable, VectorTable
 
 __all__ = ["Failure", "Verification", "score_facts", "score_vectors"]
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 if TYPE_CHECKING:
-    from rote.exact.network import Network
-    from rote.exact.transformer import ExactTransformer
+    from rote.solvers.exact.network import Network
+    from rote.solvers.exact.transformer import ExactTransformer
 
 __all__ = ["FLOATS", "relu_outputs"]
 

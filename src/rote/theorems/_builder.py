@@ -12,7 +12,7 @@ from rote.theorems._base import Bound, Demand, Plan, Setting, Theorem
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Construction, Options, Progress
+    from rote.solvers.record import Construction, Options, Progress
 
 __all__ = ["Builder"]
 

@@ -10,9 +10,9 @@ from rote.theorems._base import Theorem
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.distribution import Layer, Method
-    from rote.construct.encoder import EncoderBound
-    from rote.facts import DistributionTable
+    from rote.data import DistributionTable
+    from rote.solvers.distribution import Layer, Method
+    from rote.solvers.encoder import EncoderBound
 
 __all__ = ["DistributionBuilder"]
 
@@ -39,7 +39,7 @@ class DistributionBuilder(Theorem):
         tries: int | None = None,
     ) -> Layer:
         """The layer; CapacityError where the shape does not tell so many contexts apart."""
-        from rote.construct.distribution import attend
+        from rote.solvers.distribution import attend
 
         return attend(
             table,

@@ -1,6 +1,6 @@
 """Explicit sizes of the bit-extraction networks behind Kajitsuka, Sato 2025, for any data.
 
-A memoriser on the line (`rote.exact.digits`) maps n distinct integer keys in [0, R) to labels in [0, C): sorted keys
+A memoriser on the line (`solvers.exact.digits`) maps n distinct integer keys in [0, R) to labels in [0, C): sorted keys
 are cut into groups of k; the keys and labels of a group are the digits of one long binary fraction, which a chain of
 tent maps shifts out digit by digit (after Vardi, Yehudai, Shamir 2022). Gaps of 2^cap and more are bridged by keys with
 label 0, so a digit has at most q = cap + c + 1 bits with c = ceil(log2 C), whatever the keys are; the first digit of a
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from rote.exact.digits import DigitShape, digit_params, label_bits
+from rote.solvers.exact.digits import DigitShape, digit_params, label_bits
 
 __all__ = ["LineNet", "TransformerNet", "largest", "line_net", "next_token_net", "seq2seq_net"]
 

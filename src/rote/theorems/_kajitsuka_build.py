@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rote.construct.record import Construction, Options, Progress
-    from rote.exact.memorise import Made
-    from rote.exact.transformer import Precision
-    from rote.facts import FactTable, SequenceTable
+    from rote.data import FactTable, SequenceTable
+    from rote.solvers.exact.memorise import Made
+    from rote.solvers.exact.transformer import Precision
+    from rote.solvers.record import Construction, Options, Progress
 
 __all__ = ["BitExtractionBuilder", "check_bags", "precision_of", "wrapped"]
 
@@ -34,7 +34,7 @@ def precision_of(dtype: str) -> Precision:
 
 def check_bags(data: FactTable | SequenceTable, with_positions: bool, theorem: str) -> None:
     """Contexts must differ by more than order; the pair is named."""
-    from rote.exact.bags import equal_bags
+    from rote.solvers.exact.bags import equal_bags
 
     if with_positions:
         return
@@ -62,8 +62,8 @@ def wrapped(made: Made) -> Construction:
     """The transformer as tensors, with its report."""
     import torch
 
-    from rote.construct.record import Construction
-    from rote.exact.checkpoint import transformer_arrays
+    from rote.solvers.exact.checkpoint import transformer_arrays
+    from rote.solvers.record import Construction
 
     model = made.transformer
     arch = Architecture(
@@ -123,7 +123,7 @@ class BitExtractionBuilder(BitExtraction[Data]):
 
     def _within(self, data: Data, arch: Architecture, rng: np.random.Generator, options: Options) -> Made:
         """The network of the bound, for a shape that the smallest one does not fit into."""
-        from rote.exact.within import memorise_within
+        from rote.solvers.exact.within import memorise_within
 
         net = self._shallow(arch, data.n_facts)
         if net is None or options.with_positions or options.dtype != "exact" or options.variant not in (None, "A"):

@@ -10,15 +10,15 @@ import numpy as np
 from rote.errors import AssumptionError, UsageError
 
 if TYPE_CHECKING:
-    from rote.construct.record import Options
-    from rote.facts import VectorTable
+    from rote.data import VectorTable
+    from rote.solvers.record import Options
 
 __all__ = ["check_vectors"]
 
 
 def check_vectors(data: VectorTable, options: Options, theorem: str) -> None:
     """(r, delta)-separation and distinctness up to order; the first offender is named."""
-    from rote.exact.bags import closest_tokens, equal_bags
+    from rote.solvers.exact.bags import closest_tokens, equal_bags
 
     if options.dtype != "exact":
         raise UsageError(f"{theorem} takes vectors in exact arithmetic only; leave out --precision, or say exact.")

@@ -10,7 +10,7 @@ from rote.theorems._base import Setting
 from rote.theorems._builder import Builder
 
 if TYPE_CHECKING:
-    from rote.facts import FactTable
+    from rote.data import FactTable
 
 __all__ = ["TokenBuilder"]
 

@@ -10,9 +10,9 @@ from rote.theorems._base import Setting
 from rote.theorems._builder import Builder
 
 if TYPE_CHECKING:
-    from rote.construct.record import Construction
-    from rote.construct.vector_layer import LayerWeights
-    from rote.facts import VectorTable
+    from rote.data import VectorTable
+    from rote.solvers.record import Construction
+    from rote.solvers.vector_layer import LayerWeights
 
 __all__ = ["VectorBuilder"]
 
@@ -37,7 +37,7 @@ class VectorBuilder(Builder["VectorTable"]):
     def construction(arch: Architecture, weights: LayerWeights, report: dict[str, Any]) -> Construction:
         import torch
 
-        from rote.construct.record import Construction
+        from rote.solvers.record import Construction
 
         tensors = {name: torch.from_numpy(getattr(weights, name).copy()) for name in ("W_Q", "W_K", "W_V", "W_O")}
         return Construction("attention_layer", arch, tensors, report)

@@ -27,8 +27,8 @@ from rote.theorems._tokens import TokenBuilder
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Construction, Options, Progress
-    from rote.facts import FactTable
+    from rote.data import FactTable
+    from rote.solvers.record import Construction, Options, Progress
 
 __all__ = ["theorem"]
 
@@ -206,8 +206,8 @@ class _Theorem(TokenBuilder):
     ) -> Construction:
         import torch
 
-        from rote.construct.argmax import fit_attention
-        from rote.construct.record import Construction, finite, stretch
+        from rote.solvers.argmax import fit_attention
+        from rote.solvers.record import Construction, finite, stretch
 
         def report(iteration: int, wrong: int, rows: int) -> None:
             progress("fit W_O", iteration, 400, rows - wrong)
@@ -245,7 +245,7 @@ class _Theorem(TokenBuilder):
         )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
-        from rote.facts import random_facts
+        from rote.data import random_facts
 
         found = []
         for heads, d, d_head, s, n in ((12, 8, 8, 4, 32), (16, 4, 4, 6, 20), (9, 16, 4, 3, 64)):
@@ -254,7 +254,7 @@ class _Theorem(TokenBuilder):
         return found
 
     def near_misses(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture, str]]:
-        from rote.facts import random_facts
+        from rote.data import random_facts
 
         return [
             (random_facts(8, 1, 9, rng=rng), Architecture(4, 4, 4, 1, 9), "one token"),

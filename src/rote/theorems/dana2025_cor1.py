@@ -26,8 +26,8 @@ from rote.theorems._tokens import TokenBuilder
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Construction, Options, Progress
-    from rote.facts import FactTable
+    from rote.data import FactTable
+    from rote.solvers.record import Construction, Options, Progress
 
 __all__ = ["theorem"]
 
@@ -145,7 +145,7 @@ class _Theorem(TokenBuilder):
         return margin > noise * demand.n_facts
 
     def limit(self, data: FactTable, arch: Architecture, dtype: str) -> Bound:
-        from rote.construct.token_rank import rank_limit
+        from rote.solvers.token_rank import rank_limit
 
         found = rank_limit(data.contexts, arch.vocab, arch.n_heads, arch.d_model, arch.d_head)
         # The limit of this table may be below the theorem's for want of distinct contexts; the theorem is then met.
@@ -173,8 +173,8 @@ class _Theorem(TokenBuilder):
     ) -> Construction:
         import torch
 
-        from rote.construct.association import associate
-        from rote.construct.record import Construction, finite, stretch
+        from rote.solvers.association import associate
+        from rote.solvers.record import Construction, finite, stretch
 
         progress("associate", 0, 1, None)
         made = associate(
@@ -213,7 +213,7 @@ class _Theorem(TokenBuilder):
         )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
-        from rote.facts import random_facts
+        from rote.data import random_facts
 
         found = []
         for heads, d, d_head, s, n in ((6, 2, 2, 3, 9), (4, 6, 3, 5, 12), (3, 8, 8, 2, 40), (5, 2, 1, 8, 30)):
@@ -222,7 +222,7 @@ class _Theorem(TokenBuilder):
         return found
 
     def near_misses(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture, str]]:
-        from rote.facts import random_facts
+        from rote.data import random_facts
 
         over = random_facts(15, 3, 9, rng=rng)
         alone = random_facts(9, 1, 9, rng=rng)

@@ -26,10 +26,10 @@ from rote.theorems._kajitsuka_build import BitExtractionBuilder, check_bags
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Options
-    from rote.exact.memorise import Made
-    from rote.exact.transformer import Precision
-    from rote.facts import FactTable, VectorTable
+    from rote.data import FactTable, VectorTable
+    from rote.solvers.exact.memorise import Made
+    from rote.solvers.exact.transformer import Precision
+    from rote.solvers.record import Options
 
 __all__ = ["theorem"]
 
@@ -48,7 +48,7 @@ class _Theorem(BitExtractionBuilder[Any]):
         return super().setting(data, arch, dtype)
 
     def admit(self, data: FactTable | VectorTable, arch: Architecture) -> None:
-        from rote.facts import FactTable
+        from rote.data import FactTable
 
         if isinstance(data, FactTable):
             super().admit(data, arch)
@@ -56,7 +56,7 @@ class _Theorem(BitExtractionBuilder[Any]):
             raise AssumptionError(f"{self.key} stores labels, and these vectors have real targets; give class labels.")
 
     def check_data(self, data: FactTable | VectorTable, options: Options) -> None:
-        from rote.facts import FactTable
+        from rote.data import FactTable
 
         if isinstance(data, FactTable):
             if options.delta is not None or options.radius is not None:
@@ -71,12 +71,12 @@ class _Theorem(BitExtractionBuilder[Any]):
         self, data: FactTable | VectorTable, precision: Precision, variant: str | None, with_positions: bool,
         rng: np.random.Generator,
     ) -> Made:  # fmt: skip
-        from rote.exact.memorise import check_variant, memorise_sequences
-        from rote.facts import FactTable
+        from rote.data import FactTable
+        from rote.solvers.exact.memorise import check_variant, memorise_sequences
 
         chosen = check_variant(variant, precision)
         if not isinstance(data, FactTable):
-            from rote.exact.vectors import memorise_vectors
+            from rote.solvers.exact.vectors import memorise_vectors
 
             return memorise_vectors(
                 data.sequences(), data.targets.astype(int), int(data.n_classes or 2), variant=chosen, rng=rng
@@ -88,7 +88,7 @@ class _Theorem(BitExtractionBuilder[Any]):
         )  # fmt: skip
 
     def examples(self, rng: np.random.Generator) -> list[tuple[Any, Architecture]]:
-        from rote.facts import random_sequences
+        from rote.data import random_sequences
 
         found: list[tuple[Any, Architecture]] = []
         for facts, context, tokens, classes, narrow in ((30, 6, 40, 3, False), (60, 4, 100, 2, True)):
@@ -103,7 +103,7 @@ class _Theorem(BitExtractionBuilder[Any]):
     def near_misses(self, rng: np.random.Generator) -> list[tuple[Any, Architecture, str]]:
         import numpy as np
 
-        from rote.facts import FactTable, Vocabulary, random_sequences
+        from rote.data import FactTable, Vocabulary, random_sequences
 
         words = Vocabulary(["a", "b", "c", "d"])
         swapped = FactTable(np.array([[0, 1, 2], [2, 0, 1]]), np.array([3, 2]), words)

@@ -22,10 +22,10 @@ from rote.theorems._kajitsuka_build import BitExtractionBuilder
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Options
-    from rote.exact.memorise import Made
-    from rote.exact.transformer import Precision
-    from rote.facts import SequenceTable
+    from rote.data import SequenceTable
+    from rote.solvers.exact.memorise import Made
+    from rote.solvers.exact.transformer import Precision
+    from rote.solvers.record import Options
 
 __all__ = ["theorem"]
 
@@ -40,7 +40,7 @@ class _Theorem(BitExtractionBuilder["SequenceTable"]):
     takes = "sequences"
 
     def check_data(self, data: SequenceTable, options: Options) -> None:
-        from rote.exact.bags import unequal_labels
+        from rote.solvers.exact.bags import unequal_labels
 
         super().check_data(data, options)
         clash = None if options.with_positions else unequal_labels(data.contexts, data.targets)
@@ -58,7 +58,7 @@ class _Theorem(BitExtractionBuilder["SequenceTable"]):
         self, data: SequenceTable, precision: Precision, variant: str | None, with_positions: bool,
         rng: np.random.Generator,
     ) -> Made:  # fmt: skip
-        from rote.exact.memorise import check_variant, memorise_positions
+        from rote.solvers.exact.memorise import check_variant, memorise_positions
 
         labels, spelled = self.labelled(data)
         return memorise_positions(
@@ -79,7 +79,7 @@ class _Theorem(BitExtractionBuilder["SequenceTable"]):
     def near_misses(self, rng: np.random.Generator) -> list[tuple[SequenceTable, Architecture, str]]:
         import numpy as np
 
-        from rote.facts import SequenceTable, Vocabulary
+        from rote.data import SequenceTable, Vocabulary
 
         words = Vocabulary(["a", "b", "c", "d"])
         roomy = Architecture(1, 64, 1, 3, 4, n_layers=10_000, d_mlp=10_000)
@@ -95,7 +95,7 @@ class _Theorem(BitExtractionBuilder["SequenceTable"]):
 
 def _random(n_facts: int, context: int, vocab: int, rng: np.random.Generator) -> SequenceTable:
     """Sequences that differ as bags, with a random label for every token of each."""
-    from rote.facts import SequenceTable, random_sequences
+    from rote.data import SequenceTable, random_sequences
 
     table = random_sequences(n_facts, context, vocab - 1, 1, rng=rng)
     labels = rng.integers(vocab, size=(n_facts, vocab))

@@ -20,8 +20,8 @@ from rote.theorems._vectors import VectorBuilder
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Construction, Options, Progress
-    from rote.facts import VectorTable
+    from rote.data import VectorTable
+    from rote.solvers.record import Construction, Options, Progress
 
 __all__ = ["layer_params", "rank_of_contexts", "theorem"]
 
@@ -118,7 +118,7 @@ class _Theorem(VectorBuilder):
         )
 
     def admit(self, data: VectorTable, arch: Architecture) -> None:
-        from rote.construct.saturation import check_queries
+        from rote.solvers.saturation import check_queries
 
         self.check_shape(data, arch)
         check_queries(data.queries)
@@ -126,7 +126,7 @@ class _Theorem(VectorBuilder):
     def build(
         self, data: VectorTable, arch: Architecture, *, rng: np.random.Generator, options: Options, progress: Progress
     ) -> Construction:
-        from rote.construct.saturation import saturation_layer
+        from rote.solvers.saturation import saturation_layer
 
         progress("saturate", 0, arch.n_heads, None)
         made = saturation_layer(
@@ -157,7 +157,7 @@ class _Theorem(VectorBuilder):
         )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[VectorTable, Architecture]]:
-        from rote.facts import random_vectors
+        from rote.data import random_vectors
 
         found: list[tuple[VectorTable, Architecture]] = []
         sharing: Literal["shared", "own"]
@@ -175,7 +175,7 @@ class _Theorem(VectorBuilder):
     def near_misses(self, rng: np.random.Generator) -> list[tuple[VectorTable, Architecture, str]]:
         import numpy as np
 
-        from rote.facts import VectorTable, random_vectors
+        from rote.data import VectorTable, random_vectors
 
         shape = Architecture(3, 6, 4, 4, 2)
         full = random_vectors(10, 4, 6, rng=rng, sharing="own", distribution="gaussian")

@@ -22,8 +22,8 @@ from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Construction, Options, Progress
-    from rote.facts import VectorTable
+    from rote.data import VectorTable
+    from rote.solvers.record import Construction, Options, Progress
 
 __all__ = ["theorem"]
 
@@ -100,7 +100,7 @@ class _Theorem(VectorBuilder):
             yield Plan(self.key, more, layer_params(more), stored_bytes(layer_params(more), demand.dtype), last.facts)
 
     def limit(self, data: VectorTable, arch: Architecture, dtype: str) -> Bound:
-        from rote.construct.random_features import feature_rank_limit
+        from rote.solvers.random_features import feature_rank_limit
 
         facts = feature_rank_limit(data.contexts, data.queries, arch.n_heads)
         return self.make(
@@ -113,7 +113,7 @@ class _Theorem(VectorBuilder):
         )
 
     def admit(self, data: VectorTable, arch: Architecture) -> None:
-        from rote.construct.random_features import distinct_examples
+        from rote.solvers.random_features import distinct_examples
 
         self.check_shape(data, arch)
         distinct_examples(data.contexts, data.queries, data.targets.reshape(data.n_examples, -1).astype(float))
@@ -121,7 +121,7 @@ class _Theorem(VectorBuilder):
     def build(
         self, data: VectorTable, arch: Architecture, *, rng: np.random.Generator, options: Options, progress: Progress
     ) -> Construction:
-        from rote.construct.random_features import random_feature_layer
+        from rote.solvers.random_features import random_feature_layer
 
         progress("random features", 0, 1, None)
         made = random_feature_layer(
@@ -141,7 +141,7 @@ class _Theorem(VectorBuilder):
         )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[VectorTable, Architecture]]:
-        from rote.facts import random_vectors
+        from rote.data import random_vectors
 
         found: list[tuple[VectorTable, Architecture]] = []
         sharing: Literal["shared", "own"]
@@ -154,7 +154,7 @@ class _Theorem(VectorBuilder):
     def near_misses(self, rng: np.random.Generator) -> list[tuple[VectorTable, Architecture, str]]:
         import numpy as np
 
-        from rote.facts import VectorTable, random_vectors
+        from rote.data import VectorTable, random_vectors
 
         over = random_vectors(19, 4, 6, rng=rng, sharing="own", distribution="gaussian")
         good = random_vectors(10, 4, 6, rng=rng, sharing="shared", distribution="gaussian")

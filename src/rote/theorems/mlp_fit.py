@@ -24,8 +24,8 @@ from rote.theorems._tokens import TokenBuilder
 if TYPE_CHECKING:
     import numpy as np
 
-    from rote.construct.record import Construction, Options, Progress
-    from rote.facts import FactTable
+    from rote.data import FactTable
+    from rote.solvers.record import Construction, Options, Progress
 
 __all__ = ["theorem"]
 
@@ -141,8 +141,8 @@ class _Theorem(TokenBuilder):
     ) -> Construction:
         import torch
 
-        from rote.construct.gated_mlp import fit_attention_mlp
-        from rote.construct.record import Construction, finite, stretch
+        from rote.solvers.gated_mlp import fit_attention_mlp
+        from rote.solvers.record import Construction, finite, stretch
 
         def report(iteration: int, wrong: int, rows: int) -> None:
             progress("fit W_down", iteration, 400, rows - wrong)
@@ -177,7 +177,7 @@ class _Theorem(TokenBuilder):
         )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
-        from rote.facts import random_facts
+        from rote.data import random_facts
 
         found = []
         for d, width, s, n in ((16, 32, 3, 40), (32, 24, 2, 64), (8, 64, 4, 20)):
@@ -186,7 +186,7 @@ class _Theorem(TokenBuilder):
         return found
 
     def near_misses(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture, str]]:
-        from rote.facts import random_facts
+        from rote.data import random_facts
 
         return [(random_facts(20, 3, 9, rng=rng), Architecture(4, 8, 8, 3, 9), "--d-mlp")]
 

@@ -47,7 +47,7 @@ def routes(state: State) -> list[Route]:
 
 
 def _shipped() -> list[dict[str, Any]]:
-    from rote.facts import available
+    from rote.data import available
 
     return [item.to_dict() for item in available()]
 
@@ -115,7 +115,7 @@ def _source(state: State, record: dict[str, Any]) -> dict[str, str]:
     if upload is not None:
         return _of_upload(state.store.upload(upload))
     assert shipped is not None
-    from rote.facts import available
+    from rote.data import available
 
     names = [item.name for item in available()]
     if shipped not in names:

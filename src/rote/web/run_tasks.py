@@ -156,7 +156,7 @@ def _fit(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """A law with its band, and what the theorems predict at the same places."""
     import numpy as np
 
-    from rote.fit import fit
+    from rote.analyse.fit import fit
 
     before = time.perf_counter()
     found = fit(_rows(args, args["where"]), args["x"], args["y"], law=args["law"])
@@ -191,10 +191,10 @@ def _lasting(path: Path, out: Path) -> Path:
 
 
 def _report(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
-    """One page from results and reproduced figures, by `rote.report`."""
-    if importlib.util.find_spec("rote.report") is None:
+    """One page from results and reproduced figures, by `rote.lab.report`."""
+    if importlib.util.find_spec("rote.lab.report") is None:
         raise DataError("this rote has no report; a newer one writes it.")
-    make: Any = importlib.import_module("rote.report")
+    make: Any = importlib.import_module("rote.lab.report")
     made = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
     return {"bytes": int(made.n_bytes), "sections": len(made.sections)}
 

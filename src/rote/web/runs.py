@@ -56,7 +56,7 @@ def _list(state: State) -> dict[str, Any]:
         "folder": state.folder.root.resolve().name,
         "results": results,
         "entries": entries,
-        "reports": importlib.util.find_spec("rote.report") is not None,
+        "reports": importlib.util.find_spec("rote.lab.report") is not None,
     }
 
 

@@ -14,7 +14,7 @@ from rote.errors import RoteError
 from rote.web import run_tasks
 
 if TYPE_CHECKING:
-    from rote.facts import FactTable, ReadReport, SequenceTable, Tokens
+    from rote.data import FactTable, ReadReport, SequenceTable, Tokens
     from rote.memory import Memory
 
 __all__ = ["TASKS"]
@@ -30,10 +30,6 @@ _held: dict[str, tuple[Memory, FactTable | None]] = {}
 def _warm(args: dict[str, Any], notice: Notice) -> bool:
     import torch
 
-    import rote.assumptions
-    import rote.building
-    import rote.insight  # noqa: F401
-
     return torch.get_num_threads() > 0
 
 
@@ -45,7 +41,7 @@ def _bounds(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 
 def _read(args: dict[str, Any]) -> tuple[FactTable | SequenceTable, Tokens, ReadReport | None]:
     """Facts as the command line reads them; the name of an upload stands where its path would."""
-    from rote.facts import check_on_conflict, check_tokens, load_source, read_facts, read_sequences
+    from rote.data import check_on_conflict, check_tokens, load_source, read_facts, read_sequences
 
     source, tokens = args["source"], args.get("tokens")
     cut = None if tokens is None else check_tokens(tokens)
@@ -79,7 +75,7 @@ def _renamed(error: RoteError, source: dict[str, Any]) -> RoteError:
 
 def _columns(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """The columns of a file and its first rows, before anything is chosen."""
-    from rote.facts.files import read_raw
+    from rote.data.files import read_raw
 
     source = args["source"]
     try:
@@ -93,7 +89,7 @@ def _columns(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 def _check(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """The table, the assumptions that it meets, and the smallest shapes for it."""
     from rote import assumptions, capacity
-    from rote.facts import FactTable
+    from rote.data import FactTable
 
     table, cut, report = _read(args)
     answer: dict[str, Any] = {
@@ -201,7 +197,7 @@ def _pack(folder: Path, name: str) -> None:
 
 def _model(args: dict[str, Any]) -> tuple[Memory, FactTable | None]:
     """A model and its facts, kept for the next question."""
-    from rote.facts import FactTable, available
+    from rote.data import FactTable, available
     from rote.memory import load
 
     folder = Path(args["folder"])
@@ -261,7 +257,7 @@ def _about(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 
 def _complete(args: dict[str, Any], notice: Notice) -> list[str]:
     """Tokens that go on from a prefix: those that stand at this position in some fact first."""
-    from rote.facts import PAD
+    from rote.data import PAD
 
     memory, facts = _model(args)
     prefix = args["prefix"].casefold()
@@ -282,8 +278,8 @@ def _complete(args: dict[str, Any], notice: Notice) -> list[str]:
 
 def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """The answers, and what the model did to find them."""
-    from rote.facts import PAD
-    from rote.insight import digit_trace, look_at_heads, near_misses
+    from rote.analyse.inspect import digit_trace, look_at_heads, near_misses
+    from rote.data import PAD
     from rote.memory import _as_exact
 
     memory, facts = _model(args)

@@ -1,0 +1,1 @@
+"""What measurements and models say: laws, audits, and what happens inside."""

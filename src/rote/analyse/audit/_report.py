@@ -1,0 +1,305 @@
+"""The records of an audit, and what they say in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rote import theorems
+from rote.analyse.audit._models import AuditedModel
+from rote.analyse.audit._readout import Readout, readout
+from rote.analyse.audit._watch import ROUNDOFF, SATURATED, Seen
+from rote.assumptions._independence import Rows
+from rote.assumptions._kruskal import Kruskal, kruskal
+from rote.assumptions._sampling import Share
+from rote.config import Architecture
+from rote.theorems import Setting
+
+__all__ = ["Audit", "HeadReport", "LayerReport", "layer_report", "ranges", "reading"]
+
+_EFFORT = 0.1
+_SUBSETS = 2_000
+
+
+@dataclass(frozen=True)
+class HeadReport:
+    """One head: how often it looks at one token only, and which examples it serves.
+
+    A head serves an example if its attention at the query is spread (no weight above 0.99), as in the proof of Theorem
+    1 of Mahdavi et al. 2024, where every head is saturated on all examples but its own.
+    """
+
+    head: int
+    saturated_rows: float
+    saturated_queries: float
+    serves: int
+    examples: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "head": self.head,
+            "saturated_rows": self.saturated_rows,
+            "saturated_queries": self.saturated_queries,
+            "serves": self.serves,
+            "examples": self.examples,
+        }
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """The states after so many blocks (0: what enters the first), and the heads of the block that made them."""
+
+    layer: int
+    n_examples: int
+    context: int
+    full_rank: int | None
+    doubtful: int | None
+    found: Kruskal
+    sampled: Share
+    position: Share
+    stable_rank: float
+    stable_rank_centred: float
+    """Of the queries less their mean, which otherwise hides everything else."""
+    context_stable_rank: float | None
+    rank_z: tuple[int, int] | None
+    rank_z_limit: int | None
+    heads: tuple[HeadReport, ...]
+    labels: Readout
+    promise: dict[str, Any]
+
+    @property
+    def share_full_rank(self) -> float | None:
+        return None if self.full_rank is None else self.full_rank / self.n_examples
+
+    @property
+    def saturation(self) -> float | None:
+        return float(np.mean([h.saturated_rows for h in self.heads])) if self.heads else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "layer": self.layer,
+            "n_examples": self.n_examples,
+            "context": self.context,
+            "share_full_rank": self.share_full_rank,
+            "contexts_doubtful": self.doubtful,
+            "kruskal": {
+                "lower": self.found.lower,
+                "upper": self.found.upper,
+                "lower_by": self.found.lower_by,
+                "upper_by": self.found.upper_by,
+                "witness": list(self.found.witness),
+                "distinct_directions": self.found.n_classes,
+                "rank": {"lower": self.found.rank.lower, "upper": self.found.rank.upper},
+            },
+            "sampled": self.sampled.to_dict(),
+            "general_position": self.position.to_dict(),
+            "stable_rank": self.stable_rank,
+            "stable_rank_centred": self.stable_rank_centred,
+            "context_stable_rank": self.context_stable_rank,
+            "rank_z": None
+            if self.rank_z is None
+            else {"lower": self.rank_z[0], "upper": self.rank_z[1], "limit": self.rank_z_limit},
+            "saturation": self.saturation,
+            "heads": [head.to_dict() for head in self.heads],
+            "readout": self.labels.to_dict(),
+            "promise": self.promise,
+        }
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A model held against the assumptions, layer by layer; perhaps beside the same model with fresh weights."""
+
+    model: str
+    kind: str
+    query: str
+    text: str
+    tokens: int
+    samples: int
+    seed: int
+    shape: dict[str, int]
+    layers: tuple[LayerReport, ...]
+    fresh: tuple[LayerReport, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "kind": self.kind,
+            "query": self.query,
+            "text": self.text,
+            "tokens": self.tokens,
+            "samples": self.samples,
+            "seed": self.seed,
+            "shape": self.shape,
+            "layers": [layer.to_dict() for layer in self.layers],
+            "reinitialised": [layer.to_dict() for layer in self.fresh] or None,
+            "reading": reading(self),
+        }
+
+
+def ranges(indices: Iterable[int]) -> str:
+    """Sorted whole numbers as text, `0-4,7,9-11`."""
+    parts: list[list[int]] = []
+    for i in indices:
+        if parts and parts[-1][1] == i - 1:
+            parts[-1][1] = i
+        else:
+            parts.append([i, i])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def layer_report(layer: int, seen: Seen, model: AuditedModel, context: int, rng: np.random.Generator) -> LayerReport:
+    """Everything that is said about one layer."""
+    queries = np.concatenate(seen.queries)
+    count = len(queries)
+    found = kruskal(Rows(queries, ROUNDOFF), rng, effort=_EFFORT)
+    verdicts = np.concatenate(seen.verdicts) if seen.verdicts else None
+    rank_z = limit = None
+    heads: tuple[HeadReport, ...] = ()
+    if seen.features:
+        verdict = Rows(np.concatenate(seen.features), ROUNDOFF).rank()
+        rank_z, limit = (verdict.lower, verdict.upper), min(count, model.n_heads * model.d_model)
+        heads = _heads(seen)
+    full = None if verdicts is None else int(np.sum(verdicts == 1))
+    return LayerReport(
+        layer=layer,
+        n_examples=count,
+        context=context,
+        full_rank=full,
+        doubtful=None if verdicts is None else int(np.sum(verdicts == -1)),
+        found=found,
+        sampled=found.sample(min(context, count), _SUBSETS, rng),
+        position=found.sample(min(model.d_model, count), _SUBSETS // 40, rng),
+        stable_rank=_stable_rank(queries),
+        stable_rank_centred=_stable_rank(queries - queries.mean(axis=0)),
+        context_stable_rank=float(np.concatenate(seen.stable).mean()) if seen.stable else None,
+        rank_z=rank_z,
+        rank_z_limit=limit,
+        heads=heads,
+        labels=readout(queries, ROUNDOFF, rng),
+        promise=_promise(model, context, found, None if full is None else full == count),
+    )
+
+
+def _stable_rank(matrix: npt.NDArray[np.float64]) -> float:
+    """||A||_F^2 / ||A||_2^2, between 1 and the rank; 0 for what is zero up to rounding."""
+    values = np.linalg.eigvalsh(matrix.T @ matrix if matrix.shape[0] > matrix.shape[1] else matrix @ matrix.T)
+    return float(values.sum() / values[-1]) if values[-1] > 0 else 0.0
+
+
+def _heads(seen: Seen) -> tuple[HeadReport, ...]:
+    rows, peaks = np.concatenate(seen.saturated_rows), np.concatenate(seen.query_peak)
+    made = []
+    for head in range(rows.shape[1]):
+        spread = np.flatnonzero(peaks[:, head] <= SATURATED)
+        share = 1 - len(spread) / len(peaks)
+        made.append(HeadReport(head, float(rows[:, head].mean()), share, len(spread), ranges(int(i) for i in spread)))
+    return tuple(made)
+
+
+def _promise(model: AuditedModel, context: int, found: Kruskal, full: bool | None) -> dict[str, Any]:
+    """What Theorem 1 of Mahdavi et al. says about a layer of this shape that reads these states."""
+    arch = Architecture(model.n_heads, model.d_model, model.d_head, context, max(2, model.vocab))
+    theorem = theorems.get("mahdavi2024_kruskal")
+
+    def facts(q: int) -> int | None:
+        return theorem.bound(Setting(arch, kruskal=q)).facts if 1 <= q <= arch.d_model else None
+
+    features = theorems.get("mahdavi_random_features").bound(Setting(arch)).facts
+    return {
+        "theorem": theorem.key,
+        "proved": facts(found.lower) if full else None,
+        "at_most": facts(found.upper),
+        "formula": theorem.bound(Setting(arch, kruskal=max(1, min(found.upper, arch.d_model)))).formula,
+        "random_features": features,
+    }
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g} %"
+
+
+def reading(audit: Audit) -> list[str]:
+    """The audit in a few sentences."""
+    return [*_assumption_1(audit), *_assumption_2(audit), *_position(audit), *_saturation(audit), *_labels(audit)]
+
+
+def _assumption_1(audit: Audit) -> list[str]:
+    first, n = audit.layers[0], audit.layers[0].context
+    said = []
+    for layer in audit.layers[:2]:
+        name = "the embeddings" if layer.layer == 0 else f"layer {layer.layer}"
+        k, needed = layer.found, min(n, layer.n_examples)
+        verdict = {True: "holds", False: "fails", None: "is open"}[k.at_least(needed)]
+        text = f"Assumption 1 (any {needed} queries independent) {verdict} at {name}: "
+        if k.n_classes < layer.n_examples:
+            what = "one vector" if k.n_classes == 1 else f"only {k.n_classes:,} different vectors"
+            text += f"the {layer.n_examples:,} queries are {what}."
+        else:
+            text += (
+                f"Kruskal rank from {k.lower} to {k.upper}, and {_percent(layer.sampled.share)} of random sets of "
+                f"{layer.sampled.size} are independent."
+            )
+        said.append(text)
+    later = [layer for layer in audit.layers[1:] if layer.found.n_classes < layer.n_examples]
+    if first.found.n_classes < first.n_examples and len(audit.layers) > 1:
+        said.append(
+            "Repeated queries are told apart from the first layer on."
+            if not later
+            else f"Repeated queries survive up to layer {later[-1].layer}."
+        )
+    return said
+
+
+def _assumption_2(audit: Audit) -> list[str]:
+    known = [layer for layer in audit.layers if layer.share_full_rank is not None]
+    if not known:
+        return []
+    worst = min(known, key=lambda layer: layer.share_full_rank or 0.0)
+    if worst.share_full_rank == 1.0:
+        return [f"Assumption 2 (contexts of rank {worst.context}) holds for every window at every layer."]
+    return [
+        f"Assumption 2 (contexts of rank {worst.context}): {_percent(known[0].share_full_rank or 0.0)} of the windows "
+        f"at layer {known[0].layer}, and at worst {_percent(worst.share_full_rank or 0.0)} at layer {worst.layer}."
+    ]
+
+
+def _position(audit: Audit) -> list[str]:
+    d = audit.shape["d_model"]
+    size = min(d, audit.samples)
+    failing = [x.layer for x in audit.layers if x.found.at_least(size) is False]
+    if not failing:
+        return [f"General position (any {size} queries independent) is refuted at no layer."]
+    return [f"General position (any {size} queries independent) fails at {len(failing)} of {len(audit.layers)} layers."]
+
+
+def _saturation(audit: Audit) -> list[str]:
+    pairs = [(head.saturated_rows, layer.layer, head.head) for layer in audit.layers for head in layer.heads]
+    if not pairs:
+        return []
+    top = max(pairs)
+    mean = float(np.mean([p[0] for p in pairs]))
+    return [
+        f"Heads are saturated (a weight above {SATURATED}) on {_percent(mean)} of rows on average; most is head "
+        f"{top[2] + 1} of layer {top[1]}, {_percent(top[0])}."
+    ]
+
+
+def _labels(audit: Audit) -> list[str]:
+    last = audit.layers[-1]
+    text = (
+        f"A linear readout on the last layer fits {last.labels.real:,} arbitrary real labels and "
+        f"{last.labels.binary:,}{' (all)' if last.labels.capped else ''} random binary ones, of {last.n_examples:,}"
+    )
+    if audit.fresh:
+        fresh = audit.fresh[-1]
+        text += f"; with fresh weights {fresh.labels.real:,} and {fresh.labels.binary:,}"
+        text += (
+            f". The stable rank of the centred queries there is {last.stable_rank_centred:.3g}, with fresh weights "
+            f"{fresh.stable_rank_centred:.3g}"
+        )
+    return [text + "."]

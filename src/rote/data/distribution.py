@@ -1,0 +1,334 @@
+"""Next-token distributions: the frozen `DistributionTable`.
+
+Not every context has one right next token. A table gives each of its contexts a prior probability and a distribution
+over the next token, as in the distribution task of Dana, Pydi, Chevaleyre 2025.
+
+Notation: T = n_contexts, S = context, N = vocab, p = prior, pi = probabilities; T_eps = the fewest contexts whose prior
+exceeds 1 - eps. Entropies and divergences are in nats unless a name says bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.data.conflicts import n_repeats, row_codes
+from rote.data.table import IntArray, _integers
+from rote.data.vocabulary import Vocabulary
+from rote.errors import DataError, UsageError
+
+__all__ = ["DEFAULT_SMOOTHING", "MOST_CELLS", "DistributionTable", "check_share", "in_bits"]
+
+FloatArray = npt.NDArray[np.float64]
+
+DEFAULT_SMOOTHING = 0.01
+"""The share of the uniform distribution that is mixed in where some probability is zero."""
+MOST_CELLS = 150_000_000
+"""Contexts times vocabulary: more would take more than a gigabyte for each copy of the table."""
+
+_SUM_TOLERANCE = 1e-6
+
+
+def in_bits(nats: float) -> float:
+    return nats / math.log(2)
+
+
+def check_share(value: float, name: str, *, least: float = 0.0) -> float:
+    """A number in [0, 1), or an error that names it."""
+    if not (isinstance(value, (int, float)) and math.isfinite(value) and least <= value < 1):
+        raise UsageError(f"{name} must be a number from {least:g} up to, but not including, 1; got {value}.")
+    return float(value)
+
+
+def _numbers(values: npt.ArrayLike, what: str, shape: tuple[int, ...]) -> FloatArray:
+    """A private float64 copy without NaN, infinities or negative numbers."""
+    try:
+        made = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be numbers.") from None
+    if made.shape != shape:
+        raise DataError(f"{what} must have shape {shape}, got {made.shape}.")
+    wrong = ~(np.isfinite(made) & (made >= 0))
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        where = f"context {at[0] + 1}" + (f", token {at[1]}" if len(at) > 1 else "")
+        raise DataError(
+            f"{what} must be finite and not negative, but {where} has {made[at]} ({int(wrong.sum())} such in all)."
+        )
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class DistributionTable:
+    """T distinct contexts of S tokens, a prior over them, and a distribution over N next tokens for each.
+
+    Prior and rows must sum to one (within 1e-6, and are then brought to one exactly); `from_counts` normalises counts.
+    The arrays are read-only copies. `smoothing` is the share of the uniform distribution that `smoothed` mixed in.
+    """
+
+    contexts: IntArray
+    prior: FloatArray
+    probabilities: FloatArray
+    vocabulary: Vocabulary
+    name: str = "distributions"
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        contexts = _integers(self.contexts, "contexts", 2)
+        if not isinstance(self.vocabulary, Vocabulary):
+            raise DataError(f"vocabulary must be a Vocabulary, got {type(self.vocabulary).__name__}.")
+        n, size = len(contexts), len(self.vocabulary)
+        if n == 0 or contexts.shape[1] == 0:
+            raise DataError("a distribution table needs at least one context of at least one token, got none.")
+        if size < 2:
+            raise DataError("a distribution needs two tokens or more to choose from, and the vocabulary has one.")
+        _refuse_size(n, size)
+        if int(contexts.min()) < 0 or int(contexts.max()) >= size:
+            row = int(np.argwhere((contexts < 0) | (contexts >= size))[0][0])
+            raise DataError(f"contexts must hold ids from 0 to {size - 1}; the first offender is context {row + 1}.")
+        repeats = n_repeats(contexts, size)
+        if repeats:
+            raise DataError(
+                f"contexts must be distinct, but {repeats} of {n} repeat an earlier one; add their counts up with "
+                "DistributionTable.from_counts."
+            )
+        prior = _numbers(self.prior, "the prior", (n,))
+        rows = _numbers(self.probabilities, "probabilities", (n, size))
+        _normalise(prior, rows)
+        check_share(self.smoothing, "smoothing")
+        for name, made in (("contexts", contexts), ("prior", prior), ("probabilities", rows)):
+            made.flags.writeable = False
+            object.__setattr__(self, name, made)
+
+    @classmethod
+    def from_counts(
+        cls,
+        contexts: npt.ArrayLike,
+        targets: npt.ArrayLike,
+        vocabulary: Vocabulary,
+        *,
+        counts: npt.ArrayLike | None = None,
+        name: str = "distributions",
+    ) -> DistributionTable:
+        """One row per observation (or per count): contexts may repeat, and what they are followed by is added up."""
+        rows, goals = _integers(contexts, "contexts", 2), _integers(targets, "targets", 1)
+        if len(rows) != len(goals):
+            raise DataError(f"every context needs one target: {len(rows)} contexts and {len(goals)} targets.")
+        if len(rows) == 0 or rows.shape[1] == 0:
+            raise DataError("a distribution table needs at least one observation of at least one token, got none.")
+        size = len(vocabulary)
+        if int(goals.min()) < 0 or int(goals.max()) >= size or int(rows.min()) < 0 or int(rows.max()) >= size:
+            raise DataError(f"contexts and targets must hold ids from 0 to {size - 1}, the vocabulary's.")
+        amounts = np.ones(len(rows)) if counts is None else _numbers(counts, "counts", (len(rows),))
+        _, first, place = np.unique(row_codes(rows, size), return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")  # contexts keep the order in which they first appear
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        place = rank[place.reshape(-1)]
+        _refuse_size(len(first), size)
+        table = np.zeros((len(first), size))
+        np.add.at(table, (place, goals), amounts)
+        kept = rows[first[order]]
+        totals = table.sum(axis=1)
+        if not (totals > 0).all():
+            row = int(np.argmax(~(totals > 0)))
+            words = ", ".join(vocabulary.token(int(k)) for k in kept[row])
+            raise DataError(
+                f"the counts of context {row + 1} ({words}) add up to 0 ({int((totals <= 0).sum())} such contexts); "
+                "leave its rows out, or give it a positive count."
+            )
+        if not np.isfinite(totals.sum()):
+            raise DataError("the counts add up to more than a number can hold; divide them by a common factor.")
+        return cls(kept, totals / totals.sum(), table / totals[:, None], vocabulary, name)
+
+    @property
+    def n_contexts(self) -> int:
+        return len(self.contexts)
+
+    @property
+    def context(self) -> int:
+        """Tokens per context."""
+        return int(self.contexts.shape[1])
+
+    @property
+    def vocab(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def distinct_last_tokens(self) -> int:
+        return len(np.unique(self.contexts[:, -1]))
+
+    @cached_property
+    def n_zeros(self) -> int:
+        """Zero probabilities; Assumption 2 (full support) wants none."""
+        return int(np.count_nonzero(self.probabilities == 0))
+
+    @property
+    def full_support(self) -> bool:
+        return self.n_zeros == 0
+
+    @cached_property
+    def is_association(self) -> bool:
+        """Whether every context has exactly one next token (Assumption 1)."""
+        return bool((np.count_nonzero(self.probabilities, axis=1) == 1).all())
+
+    @cached_property
+    def entropies(self) -> FloatArray:
+        """The entropy of every context's distribution, in nats."""
+        made: FloatArray = -_xlogx(self.probabilities).sum(axis=1)
+        return made
+
+    @cached_property
+    def entropy(self) -> float:
+        """The prior-weighted entropy of the next token, in nats: what no predictor gets below."""
+        return max(0.0, float(self.prior @ self.entropies))
+
+    @cached_property
+    def unigram(self) -> FloatArray:
+        """The distribution of the next token when the context is not looked at."""
+        made: FloatArray = self.prior @ self.probabilities
+        return made
+
+    @property
+    def unigram_kl(self) -> float:
+        """The divergence of the best guess that does not look at the context."""
+        return max(0.0, float(-_xlogx(self.unigram).sum()) - self.entropy)
+
+    @property
+    def uniform_kl(self) -> float:
+        """The divergence of the uniform guess."""
+        return max(0.0, math.log(self.vocab) - self.entropy)
+
+    def kl(self, log_probabilities: npt.ArrayLike) -> float:
+        """The prior-weighted divergence from predictions (T, N), given as logarithms; infinite where one is -inf."""
+        return max(0.0, float(self.prior @ self.divergences(log_probabilities)))
+
+    def divergences(self, log_probabilities: npt.ArrayLike) -> FloatArray:
+        """KL(pi_t || prediction) of every context, in nats."""
+        logs = np.asarray(log_probabilities, dtype=np.float64)
+        if logs.shape != self.probabilities.shape:
+            raise DataError(f"predictions must have shape {self.probabilities.shape}, got {logs.shape}.")
+        if np.isnan(logs).any():
+            return np.full(self.n_contexts, np.inf)
+        with np.errstate(invalid="ignore"):
+            cross = np.where(self.probabilities > 0, self.probabilities * logs, 0.0).sum(axis=1)
+        made: FloatArray = np.maximum(0.0, -self.entropies - cross)
+        return made
+
+    @cached_property
+    def likely_first(self) -> IntArray:
+        """Contexts by falling prior; equal ones in their order."""
+        return np.argsort(-self.prior, kind="stable")
+
+    def t_eps(self, epsilon: float) -> int:
+        """T_eps: the fewest contexts whose prior exceeds 1 - eps; at eps = 0 all that can occur."""
+        check_share(epsilon, "epsilon")
+        possible = int(np.count_nonzero(self.prior))
+        if epsilon == 0:
+            return possible
+        reached = np.cumsum(self.prior[self.likely_first])
+        # Strictly more than 1 - eps, but for rounding in the sum of the prior.
+        return min(possible, int(np.searchsorted(reached, (1 - epsilon) * (1 + 1e-12), side="right")) + 1)
+
+    def leftover(self, n_contexts: int) -> float:
+        """The prior of all but the `n_contexts` most likely contexts."""
+        return float(max(0.0, self.prior[self.likely_first[n_contexts:]].sum()))
+
+    def smoothed(self, share: float) -> DistributionTable:
+        """(1 - share) pi + share / N: full support, Assumption 2, for any share above 0."""
+        check_share(share, "smoothing")
+        if self.smoothing:
+            raise UsageError("this table is smoothed already; smooth the original.")
+        if share == 0:
+            return self
+        return replace(self, probabilities=(1 - share) * self.probabilities + share / self.vocab, smoothing=share)
+
+    @cached_property
+    def sha256(self) -> str:
+        """A hash of the content (not of the name)."""
+        digest = hashlib.sha256(b"rote.DistributionTable.1\n")
+        for token in self.vocabulary:
+            raw = token.encode()
+            digest.update(b"%d:" % len(raw) + raw)
+        digest.update(b"\n%d %d\n" % (self.n_contexts, self.context))
+        digest.update(self.contexts.astype("<i8", copy=False).tobytes())
+        for part in (self.prior, self.probabilities):
+            # Nine digits: the sum of a column of counts may depend on the machine in the last one.
+            digest.update(np.round(part, 9).astype("<f8", copy=False).tobytes())
+        return digest.hexdigest()
+
+    def context_tokens(self, i: int) -> tuple[str, ...]:
+        return tuple(self.vocabulary.tokens[k] for k in self.contexts[i])
+
+    def find(self, ids: Sequence[int]) -> int | None:
+        """The place of a context, or None where the table does not have it."""
+        if len(ids) != self.context:
+            return None
+        hit = np.flatnonzero((self.contexts == np.asarray(ids)).all(axis=1))
+        return int(hit[0]) if len(hit) else None
+
+    def describe(self) -> dict[str, Any]:
+        """Name, sizes, entropies and hash, ready for JSON."""
+        return {
+            "name": self.name,
+            "n_contexts": self.n_contexts,
+            "context": self.context,
+            "vocab": self.vocab,
+            "entropy": self.entropy,
+            "entropy_bits": in_bits(self.entropy),
+            "perplexity": math.exp(self.entropy),
+            "unigram": self.unigram_kl,
+            "uniform": self.uniform_kl,
+            "zeros": self.n_zeros,
+            "smoothing": self.smoothing,
+            "sha256": self.sha256,
+        }
+
+    def __len__(self) -> int:
+        return self.n_contexts
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content; the name does not count."""
+        return isinstance(other, DistributionTable) and self.sha256 == other.sha256
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    def __repr__(self) -> str:
+        return f"DistributionTable({self.name!r}: {self.n_contexts} contexts of {self.context}, vocab {self.vocab})"
+
+
+def _xlogx(values: FloatArray) -> FloatArray:
+    made: FloatArray = values * np.log(np.where(values > 0, values, 1.0))
+    return made
+
+
+def _refuse_size(n: int, vocab: int) -> None:
+    if n * vocab > MOST_CELLS:
+        raise DataError(
+            f"{n:,} contexts with {vocab:,} next tokens each are {n * vocab:,} probabilities, and the limit is "
+            f"{MOST_CELLS:,}; keep fewer tokens (rote facts ngrams --most) or fewer contexts."
+        )
+
+
+def _normalise(prior: FloatArray, rows: FloatArray) -> None:
+    """Refuse what does not sum to one; take the last rounding error out in place."""
+    if not abs(prior.sum() - 1) <= _SUM_TOLERANCE:
+        raise DataError(f"the prior must sum to 1, got {prior.sum():.9g}; divide it by its sum, or give counts.")
+    sums = rows.sum(axis=1)
+    wrong = ~(np.abs(sums - 1) <= _SUM_TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"the probabilities of a context must sum to 1, but those of context {row + 1} sum to {sums[row]:.9g} "
+            f"({int(wrong.sum())} such contexts); divide each row by its sum, or give counts."
+        )
+    prior /= prior.sum()
+    rows /= sums[:, None]

@@ -1,0 +1,134 @@
+"""JSON Lines: one object per line, the same keys in each."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rote.data.rawrows import CHUNK_ROWS, ChunkedColumns, RawRows, clean_header
+from rote.errors import DataError
+
+__all__ = ["read_jsonl"]
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not a value that a fact can hold")
+
+
+def _json_cell(value: object) -> str | None:
+    """A JSON value as a cell; None for null. Numbers are written as Python writes them, truth values as in JSON."""
+    if isinstance(value, str):
+        if not value.isalnum():
+            _check_unicode(value)
+        return value
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        if value - value != 0.0:
+            raise ValueError("a number is too large")
+        return repr(value)
+    raise ValueError("a value is a list or an object, but a cell is one string or number")
+
+
+def read_jsonl(data: bytes, source: str) -> RawRows:
+    # Objects arrive as tuples of pairs, so that a repeated key is seen rather than overwritten.
+    decoder = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse_constant)
+    names: tuple[str, ...] = ()
+    rows: list[tuple[object, ...]] = []
+    lines: list[int] = []
+    columns: ChunkedColumns | None = None
+    for line, raw in enumerate(io.BytesIO(data), 1):
+        text = raw.decode().strip(" \t\r\n")
+        if not text:
+            continue
+        try:
+            pairs, end = decoder.raw_decode(text)
+            if end != len(text):
+                raise ValueError(f"something follows the object: {text[end:][:20]!r}")
+            if not isinstance(pairs, tuple):
+                raise ValueError("it is not an object")
+            keys, values = zip(*pairs, strict=True) if pairs else ((), ())
+            if columns is None:
+                names = _first_keys(keys)
+                columns = ChunkedColumns(names)
+            rows.append(values if keys == names else _reorder(keys, values, names))
+        except (ValueError, RecursionError, OverflowError) as error:
+            raise _refusal(source, line, text, error) from None
+        lines.append(line)
+        if len(rows) == CHUNK_ROWS:
+            columns.add(_cells(rows, lines, names, source))
+            rows.clear()
+    if columns is None:
+        raise DataError(f"{source} holds only blank lines; it needs at least one JSON object.")
+    if rows:
+        columns.add(_cells(rows, lines, names, source))
+    frame = columns.frame()
+    frame.columns = clean_header(names, source)
+    return RawRows(frame, source, lines=np.array(lines, dtype=np.int64))
+
+
+def _refusal(source: str, line: int, text: str, error: Exception) -> DataError:
+    why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return DataError(
+        f"{source}: line {line} is not a row of facts ({why}): {shown!r}; write one JSON object per line, with the "
+        "same keys in each and strings or finite numbers as values."
+    )
+
+
+def _first_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    if not keys:
+        raise ValueError("the object is empty")
+    if len(set(keys)) < len(keys):
+        raise ValueError("a key appears twice")
+    for key in keys:
+        _check_unicode(key)
+    return keys
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a string holds half a surrogate pair") from None
+    if "\0" in text:
+        raise ValueError("a string holds a NUL character")
+
+
+def _reorder(keys: tuple[str, ...], values: tuple[object, ...], names: tuple[str, ...]) -> tuple[object, ...]:
+    """The values in the order of the first row's keys."""
+    found = dict(zip(keys, values, strict=True))
+    if len(found) != len(keys):
+        raise ValueError("a key appears twice")
+    missing = [name for name in names if name not in found]
+    extra = [name for name in found if name not in names]
+    if missing or extra:
+        wrong = [f"lacks {missing[0]!r}"] if missing else []
+        wrong += [f"has {extra[0]!r}"] if extra else []
+        raise ValueError(f"unlike the first row it {' and '.join(wrong)}")
+    return tuple(found[name] for name in names)
+
+
+def _cells(
+    rows: Sequence[tuple[object, ...]], lines: Sequence[int], names: Sequence[str], source: str
+) -> Iterator[Sequence[str | None]]:
+    """The columns of a chunk as cells; `lines` ends with the lines of the chunk."""
+    for name, column in zip(names, zip(*rows, strict=True), strict=True):
+        made: list[str | None] = []
+        for line, value in zip(lines[-len(rows) :], column, strict=True):
+            try:
+                made.append(_json_cell(value))
+            except ValueError as error:
+                raise DataError(
+                    f"{source}: line {line}: column {name!r} cannot be a cell ({error}): {str(value)[:60]!r}; "
+                    "replace it by a string or a finite number."
+                ) from None
+        yield made

@@ -1,0 +1,224 @@
+"""Vector facts: queries against contexts of real vectors, with class labels or real targets.
+
+Notation: T = n_examples, n = context, d = d_model, k = width of a real target. As in Mahdavi et al. 2024, an example is
+(a context of n vectors, one query vector) -> label or target; the context may be one and the same for all examples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.data._atomic import write_atomically
+from rote.errors import DataError
+
+__all__ = ["VectorTable"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class VectorTable:
+    """T examples; the arrays are read-only float64 copies.
+
+    `contexts` is T x n x d, or n x d for a context shared by all examples. `targets` are labels 0 .. n_classes - 1
+    (int64, shape T) when `n_classes` is given, and real numbers (shape T or T x k) otherwise.
+    """
+
+    contexts: FloatArray
+    queries: FloatArray
+    targets: FloatArray | IntArray
+    n_classes: int | None = None
+    name: str = "vectors"
+
+    def __post_init__(self) -> None:
+        queries = _reals(self.queries, "queries", (2,), "T x d")
+        contexts = _reals(self.contexts, "contexts", (2, 3), "T x n x d, or n x d if shared")
+        if 0 in queries.shape or 0 in contexts.shape:
+            raise DataError(f"no axis may be empty: queries have shape {queries.shape}, contexts {contexts.shape}.")
+        if contexts.shape[-1] != queries.shape[1]:
+            raise DataError(
+                f"contexts and queries must agree on the last axis, the width d: contexts have {contexts.shape[-1]}, "
+                f"queries {queries.shape[1]}."
+            )
+        if contexts.ndim == 3 and len(contexts) != len(queries):
+            raise DataError(
+                f"contexts and queries must agree on the first axis, the examples: contexts have {len(contexts)}, "
+                f"queries {len(queries)}; give one n x d context if all examples share it."
+            )
+        targets: FloatArray | IntArray
+        if self.n_classes is None:
+            targets = _reals(self.targets, "targets", (1, 2), "T or T x k")
+        else:
+            targets = _labels(self.targets, self.n_classes)
+        if len(targets) != len(queries):
+            raise DataError(
+                f"targets and queries must agree on the first axis, the examples: targets have {len(targets)}, "
+                f"queries {len(queries)}."
+            )
+        if targets.ndim == 2 and targets.shape[1] == 0:
+            raise DataError("real targets need at least one number each, got 0.")
+        for field, array in (("contexts", contexts), ("queries", queries), ("targets", targets)):
+            array.flags.writeable = False
+            object.__setattr__(self, field, array)
+
+    @property
+    def shared(self) -> bool:
+        """One context for all examples."""
+        return self.contexts.ndim == 2
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.queries)
+
+    @property
+    def context(self) -> int:
+        """Vectors per context."""
+        return int(self.contexts.shape[-2])
+
+    @property
+    def d_model(self) -> int:
+        return int(self.queries.shape[1])
+
+    def sequences(self) -> FloatArray:
+        """Sequences (T, n + 1, d): the context's vectors, and the query as the last token."""
+        rows = (self.n_examples, self.context, self.d_model)
+        contexts = np.broadcast_to(self.contexts, rows) if self.shared else self.contexts
+        # Adding 0 makes -0.0 and 0.0 one token.
+        return np.concatenate([contexts, self.queries[:, None, :]], axis=1) + 0.0
+
+    @cached_property
+    def sha256(self) -> str:
+        """A hash of the content (not of the name): equal for equal tables, on every machine."""
+        digest = hashlib.sha256(b"rote.VectorTable.1\n")
+        for array in (self.contexts, self.queries, self.targets):
+            kind = "<i8" if array.dtype == np.int64 else "<f8"
+            digest.update(f"{kind}{array.shape}\n".encode())
+            digest.update((array + 0).astype(kind, copy=False).tobytes())  # + 0 makes -0.0 and 0.0 one value
+        digest.update(f"classes {self.n_classes}".encode())
+        return digest.hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Name, sizes and hash, ready for JSON."""
+        return {
+            "name": self.name,
+            "n_examples": self.n_examples,
+            "context": self.context,
+            "d_model": self.d_model,
+            "shared": self.shared,
+            "n_classes": self.n_classes,
+            "d_target": None if self.n_classes is not None else 1 if self.targets.ndim == 1 else self.targets.shape[1],
+            "sha256": self.sha256,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a safetensors file with `contexts`, `queries`, and `labels` or `targets`."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import save_file
+
+        tensors = {
+            "contexts": np.ascontiguousarray(self.contexts),
+            "queries": np.ascontiguousarray(self.queries),
+            "targets" if self.n_classes is None else "labels": np.ascontiguousarray(self.targets),
+        }
+        notes = {"format": "rote.VectorTable.1", "name": self.name}
+        if self.n_classes is not None:
+            notes["n_classes"] = str(self.n_classes)
+
+        def write(part: Path) -> None:
+            try:
+                save_file(tensors, part, metadata=notes)
+            except SafetensorError as error:
+                raise OSError(str(error)) from error
+
+        write_atomically(Path(path), write)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> VectorTable:
+        """Read what `save` wrote. Labels without a stored number of classes count up to the largest label."""
+        from safetensors import SafetensorError, safe_open
+
+        file = Path(path)
+        if not file.is_file():
+            raise DataError(f"there is no file {file}; check the path.")
+        try:
+            with safe_open(file, framework="numpy") as opened:
+                notes = opened.metadata() or {}
+                tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  (not a dict)
+        except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+            raise DataError(f"{file} is not a safetensors file that can be read ({error}); write it again.") from None
+        known = {"contexts", "queries", "labels", "targets"}
+        if not {"contexts", "queries"} <= set(tensors) or len({"labels", "targets"} & set(tensors)) != 1:
+            raise DataError(
+                f"{file} must hold the tensors contexts, queries, and one of labels and targets; it holds "
+                f"{', '.join(sorted(tensors)) or 'none'}."
+            )
+        if set(tensors) - known:
+            raise DataError(f"{file} holds the unknown tensor {min(set(tensors) - known)!r}; remove it.")
+        n_classes: int | None = None
+        if "labels" in tensors:
+            stored = notes.get("n_classes", "")
+            if stored and not stored.isdecimal():
+                raise DataError(f"{file}: n_classes must be a whole number, got {stored!r}.")
+            n_classes = int(stored) if stored else int(tensors["labels"].max(initial=0)) + 1
+        goals = tensors["labels"] if n_classes is not None else tensors["targets"]
+        return cls(tensors["contexts"], tensors["queries"], goals, n_classes, notes.get("name", file.stem))
+
+    def __len__(self) -> int:
+        return self.n_examples
+
+    def __eq__(self, other: object) -> bool:
+        """Equal content; the name does not count."""
+        return isinstance(other, VectorTable) and self.sha256 == other.sha256
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    def __repr__(self) -> str:
+        kind = "real targets" if self.n_classes is None else f"{self.n_classes} classes"
+        context = f"{'one shared context' if self.shared else 'contexts'} of {self.context} x {self.d_model}"
+        return f"VectorTable({self.name!r}: {self.n_examples} examples, {context}, {kind})"
+
+
+def _reals(values: npt.ArrayLike, what: str, n_axes: tuple[int, ...], shape: str) -> FloatArray:
+    """A private float64 copy; refuses what is not a finite real number, naming the example."""
+    try:
+        raw = np.asarray(values)
+        if raw.dtype.kind not in "fiu":
+            raise DataError(f"{what} must hold real numbers, got values of type {raw.dtype}.")
+        made = np.array(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be a rectangular array of numbers.") from None
+    if made.ndim not in n_axes:
+        raise DataError(f"{what} must have shape {shape}, got {made.ndim} axes: {made.shape}.")
+    wrong = ~np.isfinite(made)
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        owner = "shared context" if what == "contexts" and made.ndim == 2 else f"example {at[0] + 1}"
+        raise DataError(
+            f"{what} must be finite, but {owner} holds {made[at]} at index {list(at)}, {int(wrong.sum())} such numbers "
+            "in all; replace or drop them."
+        )
+    return made
+
+
+def _labels(values: npt.ArrayLike, n_classes: int) -> IntArray:
+    if isinstance(n_classes, bool) or not isinstance(n_classes, int) or n_classes < 1:
+        raise DataError(f"n_classes must be a whole number of at least 1, got {n_classes!r}.")
+    raw = np.asarray(values)
+    if raw.dtype.kind not in "iu" or raw.ndim != 1:
+        raise DataError(f"labels must be whole numbers of shape T, got type {raw.dtype} and shape {raw.shape}.")
+    labels = np.array(raw, dtype=np.int64)
+    wrong = (labels < 0) | (labels >= n_classes)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise DataError(f"labels must lie between 0 and {n_classes - 1}, but example {at + 1} has {labels[at]}.")
+    return labels

@@ -1,0 +1,1 @@
+"""Figures of papers, run again: studies, entries, and the page of results."""

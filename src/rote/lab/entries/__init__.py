@@ -1,0 +1,14 @@
+"""Reproducing figures: an entry is one TOML in experiments/, its cells go through the journal, its claim is tested.
+
+entry     the files, what they may say, and their cells
+cost      about how long cells take
+table     rows of results, means over seeds with intervals, and the published points beside them
+claims/   the tests that decide claims, one file each
+figure    from rows to the data of figures
+run       the driver: what is missing is run, every finished entry is written
+"""
+
+from rote.lab.entries.entry import Entry, entries, find_entries, read_entry
+from rote.lab.entries.run import Reproduced, estimate, reproduce
+
+__all__ = ["Entry", "Reproduced", "entries", "estimate", "find_entries", "read_entry", "reproduce"]

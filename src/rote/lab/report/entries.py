@@ -1,0 +1,176 @@
+"""What `rote reproduce` left in a folder, as sections: one for each entry.json in it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rote import theorems
+from rote.errors import DataError, UnknownName
+from rote.lab.report.again import toml
+from rote.lab.report.drawn import drawn
+from rote.lab.report.section import VERDICTS, Listing, Picture, Section, Table, said, text_of
+from rote.plot import read_figure
+
+__all__ = ["duration", "read_entries"]
+
+_DEPTH = 3
+
+
+def read_entries(folder: Path) -> list[Section]:
+    """The sections of a folder: the folder of one entry, of one paper, or of all."""
+    found = sorted(
+        (path for depth in range(_DEPTH) for path in folder.glob("*/" * depth + "entry.json")),
+        key=lambda path: path.relative_to(folder).as_posix(),
+    )
+    if not found:
+        raise DataError(
+            f"{folder} holds no entry.json, so it is no folder of results; give what `rote reproduce -o` wrote, or the "
+            "file of a sweep."
+        )
+    return [_entry(path) for path in found]
+
+
+def _entry(path: Path) -> Section:
+    record = _read(path)
+    name = text_of(record, "entry") or path.parent.name
+    verdict = text_of(record, "verdict")
+    if verdict and verdict not in VERDICTS:
+        raise DataError(f"{path}: {UnknownName('verdict', verdict, VERDICTS)}")
+    config = _mapping(record, "config", path)
+    labels = (("question", "Question"), ("claim", "Claim"), ("source", "Source"))
+    tables = []
+    numbers = _mapping(record, "numbers", path)
+    if numbers:
+        rows = tuple((key, value) for key, value in numbers.items())
+        tables.append(Table("The numbers behind the sentence", ("name", "value"), rows))
+    table = _rows(path.parent / "rows.csv", name)
+    if table is not None:
+        tables.append(table)
+    command = text_of(record, "command")
+    return Section(
+        name=name,
+        title=text_of(record, "title") or name,
+        group=_group(name.split("/", 1)[0]),
+        words=tuple((label, text_of(record, key)) for key, label in labels if text_of(record, key)),
+        verdict=verdict,
+        sentence=text_of(record, "sentence"),
+        answer=text_of(record, "answer"),
+        deviations=tuple(str(one) for one in _list(record, "deviations", path)),
+        pictures=tuple(_picture(one, path) for one in _list(record, "figures", path)),
+        tables=tuple(tables),
+        listings=(Listing("Configuration", toml(config), f"{name.split('/')[-1]}.toml"),) if config else (),
+        commands=(command,) if command else (),
+        facts=_facts(record, path),
+    )
+
+
+def _group(key: str) -> str:
+    """A paper by its authors, as the theorems cite it; other groups as they are called."""
+    if key == "questions":
+        return "Open questions"
+    for name, theorem in theorems.registry().items():
+        if name == key or name.startswith(f"{key}_"):
+            return f"{theorem.citation.authors} {theorem.citation.year}"
+    return key
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path} is no valid JSON ({error}); run its entry again.") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}.") from None
+    if not isinstance(record, dict):
+        raise DataError(f"{path} must hold a JSON object, got a {type(record).__name__}; run its entry again.")
+    return record
+
+
+def _mapping(record: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
+    value = record.get(key) or {}
+    if not isinstance(value, dict):
+        raise DataError(f"{path}: {key!r} must be an object, got a {type(value).__name__}; run its entry again.")
+    return value
+
+
+def _list(record: Mapping[str, Any], key: str, path: Path) -> list[Any]:
+    value = record.get(key) or []
+    if not isinstance(value, list):
+        raise DataError(f"{path}: {key!r} must be a list, got a {type(value).__name__}; run its entry again.")
+    return value
+
+
+def _picture(record: object, path: Path) -> Picture:
+    name = record.get("name") if isinstance(record, dict) else record
+    if not isinstance(name, str) or not name or Path(name).name != name:
+        raise DataError(f"{path}: a figure is named by a plain file name, got {name!r}; run its entry again.")
+    file = path.parent / f"{name}.json"
+    figure = read_figure(file)
+    return Picture(name, figure, drawn(figure, file))
+
+
+def _rows(path: Path, name: str) -> Table | None:
+    """The rows behind the figures; cells that are numbers become numbers, so that they stand in columns."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}.") from None
+    lines = list(csv.reader(io.StringIO(text)))
+    if len(lines) < 2:
+        return None
+    columns, body = lines[0], lines[1:]
+    for number, line in enumerate(body, 2):
+        if len(line) != len(columns):
+            raise DataError(
+                f"{path}, line {number}: {len(line)} cells under {len(columns)} columns; run its entry again."
+            )
+    # Columns without a value say nothing.
+    kept = [i for i in range(len(columns)) if any(line[i] for line in body)]
+    return Table(
+        f"Rows ({len(body):,})",
+        tuple(columns[i] for i in kept),
+        tuple(tuple(_cell(line[i]) for i in kept) for line in body),
+        csv=text,
+        file=f"{name.replace('/', '-')}.csv",
+    )
+
+
+def _cell(text: str) -> object:
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+
+
+def _facts(record: Mapping[str, Any], path: Path) -> dict[str, str]:
+    found = {key: str(value) for key, value in _mapping(record, "versions", path).items()}
+    cells = _mapping(record, "cells", path)
+    if cells:
+        found["cells"] = f"{said(cells.get('done'))} done, {said(cells.get('failed', 0))} failed"
+    if record.get("mode"):
+        found["mode"] = str(record["mode"])
+    seconds = record.get("seconds")
+    if isinstance(seconds, (int, float)):
+        found["time"] = duration(float(seconds))
+    return found
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.3g} h"

@@ -1,0 +1,20 @@
+"""The batched trainer: many seeds of one shape stacked in one tensor, and the recipes of the papers as data."""
+
+from rote.measure.train.loop import Outcome, bytes_needed, train
+from rote.measure.train.recipes import RECIPES, Recipe, get_recipe
+from rote.measure.train.spec import FAMILIES, ModelSpec, initial_weights
+from rote.measure.train.tables import TokenStack, VectorStack
+
+__all__ = [
+    "FAMILIES",
+    "RECIPES",
+    "ModelSpec",
+    "Outcome",
+    "Recipe",
+    "TokenStack",
+    "VectorStack",
+    "bytes_needed",
+    "get_recipe",
+    "initial_weights",
+    "train",
+]

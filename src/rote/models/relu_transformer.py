@@ -1,0 +1,130 @@
+"""The bit-extraction transformer in ordinary floating point, as a torch module and as an ONNX graph.
+
+Its weights are dyadic numbers that the number format holds exactly, and they are chosen so that no sum or product of
+the forward pass rounds, in whatever order it is carried out. So the module gives the labels of the exact network.
+"""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from rote.errors import CapacityError
+
+if TYPE_CHECKING:
+    from rote.solvers.exact.network import Layer, Network
+    from rote.solvers.exact.transformer import ExactTransformer
+
+__all__ = ["ReluTransformer", "SparseLinear", "chain", "dense_weights"]
+
+_DENSE = 4096
+"""Layers with more places than this keep only their non-zero weights."""
+
+
+def dense_weights(layer: Layer, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """(W, b) of a layer; a weight that the number format rounds is refused."""
+    W, b = torch.zeros(layer.n_out, layer.n_in, dtype=dtype), torch.zeros(layer.n_out, dtype=dtype)
+    values = _exact_values(layer, dtype)
+    rows, cols = torch.from_numpy(layer.rows.copy()), torch.from_numpy(layer.cols.copy())
+    inner = cols >= 0
+    W[rows[inner], cols[inner]] = values[inner]
+    b[rows[~inner]] = values[~inner]
+    return W, b
+
+
+def _exact_values(layer: Layer, dtype: torch.dtype) -> Tensor:
+    shifts = layer.shifts.tolist()
+    floats = [
+        p / (1 << f) if f < 1000 else float(Fraction(p, 1 << f)) for p, f in zip(layer.numerators, shifts, strict=True)
+    ]
+    values = torch.tensor(floats, dtype=torch.float64).to(dtype)
+    back = values.to(torch.float64).tolist()
+    for value, p, f in zip(back, layer.numerators, shifts, strict=True):
+        if Fraction(value) != Fraction(p, 1 << f):
+            raise CapacityError(f"{dtype} rounds a weight of {abs(p).bit_length()} bits; use more precision.")
+    return values
+
+
+class SparseLinear(nn.Module):
+    """An affine map of which only the non-zero weights are stored."""
+
+    def __init__(self, layer: Layer, dtype: torch.dtype) -> None:
+        super().__init__()
+        values = _exact_values(layer, dtype)
+        rows, cols = torch.from_numpy(layer.rows.copy()), torch.from_numpy(layer.cols.copy())
+        inner = cols >= 0
+        self.weight = nn.Parameter(values[inner], requires_grad=False)
+        bias = torch.zeros(layer.n_out, dtype=dtype)
+        bias[rows[~inner]] = values[~inner]
+        self.bias = nn.Parameter(bias, requires_grad=False)
+        order = torch.argsort(rows[inner] * layer.n_in + cols[inner])
+        self.n_in, self.n_out = layer.n_in, layer.n_out
+        self.weight.data = self.weight.data[order]
+        counts = torch.bincount(rows[inner], minlength=layer.n_out)
+        self.register_buffer("starts", torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]))
+        self.register_buffer("columns", cols[inner][order])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows (B, n_in) to (B, n_out)."""
+        return (self._matrix() @ x.T).T + self.bias
+
+    def _matrix(self) -> Tensor:
+        # Torch calls its sparse matrices a beta feature, once in every process; there is nothing to be done about it.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.sparse_csr_tensor(
+                self.get_buffer("starts"), self.get_buffer("columns"), self.weight, (self.n_out, self.n_in)
+            )
+
+
+def chain(network: Network, dtype: torch.dtype) -> nn.Sequential:
+    """The network as a chain of affine maps and ReLU, on rows (B, n_in)."""
+    parts: list[nn.Module] = []
+    for layer in network.layers:
+        if layer.n_in * layer.n_out > _DENSE:
+            parts.append(SparseLinear(layer, dtype))
+        else:
+            linear = nn.Linear(layer.n_in, layer.n_out, dtype=dtype)
+            linear.weight.data, linear.bias.data = dense_weights(layer, dtype)
+            parts.append(linear.requires_grad_(False))
+        if layer.relu:
+            parts.append(nn.ReLU())
+    return nn.Sequential(*parts)
+
+
+class ReluTransformer(nn.Module):
+    """Token ids (B, S) to labels, as numbers: (B,) with one a sequence, (B, S) with one a position."""
+
+    def __init__(self, model: ExactTransformer, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.exact = model
+        self.first, self.second = chain(model.first, dtype), chain(model.second, dtype)
+        W_V, W_O = model.attention
+        for name, value in (("W_Q", 0.0), ("W_K", 0.0), ("W_V", float(W_V)), ("W_O", float(W_O))):
+            self.register_parameter(name, nn.Parameter(torch.full((1, 1), value, dtype=dtype), requires_grad=False))
+
+    def forward(self, contexts: Tensor) -> Tensor:
+        model, dtype = self.exact, self.get_parameter("W_V").dtype
+        null = torch.full((len(contexts), model.padding), model.vocab, dtype=contexts.dtype)
+        tokens = torch.cat([null, contexts], dim=1)
+        b, n = tokens.shape
+        # Token-wise: equal tokens (at equal positions, where these count) have equal numbers, so each is run once.
+        code = tokens + (model.vocab + 1) * torch.arange(n) if model.with_positions else tokens
+        distinct, index = torch.unique(code, return_inverse=True)
+        inputs = [distinct % (model.vocab + 1), distinct // (model.vocab + 1)] if model.with_positions else [distinct]
+        numbers = self.first(torch.stack(inputs, dim=1).to(dtype))[index]
+        attended = self._attend(numbers[:, :, :1])
+        if model.task == "next_token":
+            return torch.as_tensor(self.second(attended[:, -1, :])[:, 0])
+        own = torch.cat([attended, numbers[:, :, 1:]], dim=2)[:, model.padding :, :]
+        return torch.as_tensor(self.second(own.reshape(b * model.context, 2)).reshape(b, model.context))
+
+    def _attend(self, x: Tensor) -> Tensor:
+        """One head of width 1: softmax of scores that are all 0."""
+        W_Q, W_K, W_V, W_O = (self.get_parameter(name) for name in ("W_Q", "W_K", "W_V", "W_O"))
+        scores = (x @ W_Q.T) @ (x @ W_K.T).transpose(1, 2)
+        return torch.softmax(scores, dim=2) @ (x @ W_V.T) @ W_O.T

@@ -1,0 +1,77 @@
+"""Networks of a prescribed form: the ones that the bound counts, for shapes that leave no room for others."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.solvers.exact.digits import DigitShape, memorise_digits
+from rote.solvers.exact.identify import distinguishing, draw_values
+from rote.solvers.exact.memorise import Made, with_carry
+from rote.solvers.exact.network import Assembler, Network
+from rote.solvers.exact.transformer import ExactTransformer
+
+__all__ = ["Form", "memorise_within"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class Form(Protocol):
+    """The limit on gaps and the shape of a memoriser on the line."""
+
+    @property
+    def cap(self) -> int: ...
+
+    @property
+    def shape(self) -> DigitShape: ...
+
+
+def _line(keys: IntArray, labels: IntArray, n_labels: int, top: int, form: Form) -> tuple[Network, DigitShape]:
+    shape = form.shape
+    made = memorise_digits(
+        keys, labels, n_labels, top=top, items=shape.items, cap=form.cap, narrow=shape.narrow, merged=shape.merged
+    )
+    return made.network, made.shape
+
+
+def memorise_within(
+    contexts: IntArray,
+    labels: IntArray,
+    n_labels: int,
+    vocab: int,
+    label_ids: tuple[int, ...],
+    first: Form,
+    second: Form,
+    *,
+    rng: np.random.Generator,
+) -> Made:
+    """Stored values for distinguishing tokens, and variant A with the given forms; labels (T,) or (T, n)."""
+    n = contexts.shape[1]
+    kept = distinguishing(contexts)
+    values, ids, below = draw_values(contexts, vocab, kept, rng)
+    network, _ = _line(kept, values[kept], below, vocab - 1, first)
+    largest = n * (below - 1)
+    if labels.ndim == 1:
+        front = Assembler(["mean"])
+        front.layer({"x": {"mean": n}})
+        line, shape = _line(ids, labels, n_labels, largest, second)
+    else:
+        front = Assembler(["mean", "token"])
+        front.layer({"x": {"mean": n * vocab, "token": 1}})
+        keys, at = np.unique((ids[:, None] * vocab + contexts).reshape(-1), return_index=True)
+        line, shape = _line(keys, labels.reshape(-1)[at], n_labels, largest * vocab + vocab - 1, second)
+        network = with_carry(network, {0: 1})
+    model = ExactTransformer(
+        "next_token" if labels.ndim == 1 else "seq2seq",
+        network,
+        Network(front.network().layers + line.layers),
+        n,
+        n,
+        vocab,
+        label_ids,
+        shape=None if shape.narrow else shape,
+    )
+    report = {"identify": "digits", "distinguishing_tokens": len(kept), "items": shape.items, "digit_bits": shape.bits}
+    return Made(model, report)

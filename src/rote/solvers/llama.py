@@ -1,0 +1,291 @@
+"""Stock checkpoints: a table of facts in, a one-layer Llama or Mistral of Hugging Face transformers out, no training.
+
+Layout:    hidden size d, H query heads over ONE key-value head, so that an attention feature costs 2 d parameters (a
+           row of q_proj, a column of o_proj) instead of 4 d, and half of them are fitted; an MLP feature costs 3 d.
+           The MLP is a single zero unit.  The head is tied to the embedding wherever the facts allow it.
+Norms:     RMSNorm only rescales.  The input norm makes every embedding unit rms, whatever its length, so context tokens
+           may have tiny rows: in the tied head they lose against every target.  The final norm leaves the argmax alone.
+Positions: RoPE turns queries against keys by their distance.  Values carry no position and there is no start token, so
+           a context that repeats one token has the same features at every length: such facts are refused if they clash.
+Fit:       random q, k, v; the input of o_proj is captured from the real modules at the last position; the target codes
+           are Fisher's discriminant directions of those features (`codes`), and o_proj solves the convex problem of
+           `convex`.  Contexts are fed without padding, one length at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rote.errors import AssumptionError, DataError
+from rote.solvers.codes import discriminant_codes, hinted_embeddings, unit_rows
+from rote.solvers.convex import Progress, ReadoutFit, ReadoutProblem
+from rote.solvers.llama_plan import LlamaShape
+
+__all__ = ["LlamaResult", "build_llama", "stock_model"]
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+_QUIET = 2.0**-8
+"""Length of a context token's row relative to a target's: an exact power of two, so bfloat16 loses nothing by it."""
+_KEEP_BYTES = 1 << 30
+"""Captured features up to this size are kept; larger ones are computed again when they are needed."""
+
+
+@dataclass(frozen=True)
+class LlamaResult:
+    """The stock model with its fitted weights, and how the fit went."""
+
+    model: Any = field(repr=False)
+    shape: LlamaShape
+    tied: bool
+    params: int
+    errors: int
+    failed: IntArray = field(repr=False)
+    seconds: float
+    readout: ReadoutFit = field(repr=False)
+
+
+def stock_model(
+    shape: LlamaShape, vocab: int, context: int, pad_id: int | None, *, tied: bool, dtype: torch.dtype
+) -> Any:
+    """A stock model in `dtype` with its weights still to be set: Llama where its config takes the shape, else Mistral.
+
+    The two share every formula and every tensor name; only LlamaConfig insists that the heads divide the hidden size.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+    common: dict[str, Any] = {
+        "vocab_size": vocab,
+        "hidden_size": shape.d_model,
+        "intermediate_size": shape.d_mlp,
+        "num_hidden_layers": 1,
+        "num_attention_heads": shape.n_heads,
+        "num_key_value_heads": shape.n_kv_heads,
+        "head_dim": shape.d_head,
+        "max_position_embeddings": context + 1,
+        "rms_norm_eps": 1e-10,
+        "tie_word_embeddings": tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": pad_id,
+    }
+    # The library draws initial weights from the global generator; what is drawn here is overwritten.
+    with torch.random.fork_rng(devices=[]):
+        if shape.d_model % shape.n_heads == 0:
+            model: Any = LlamaForCausalLM(LlamaConfig(**common))  # type: ignore[no-untyped-call]
+        else:
+            model = MistralForCausalLM(MistralConfig(sliding_window=None, **common))  # type: ignore[no-untyped-call]
+    return model.eval().requires_grad_(False).to(dtype)
+
+
+class _Prompts:
+    """The contexts without their padding, sorted by length, in pieces of one length and bounded size."""
+
+    def __init__(self, contexts: IntArray, pad_id: int | None, row_bytes: int) -> None:
+        real = contexts != pad_id if pad_id is not None else np.ones_like(contexts, dtype=bool)
+        lengths = real.sum(axis=1)
+        self.order = np.argsort(lengths, kind="stable")
+        self.lengths = lengths[self.order]
+        self.rows = torch.as_tensor(contexts[self.order])
+        self.ends = [*(np.flatnonzero(np.diff(self.lengths)) + 1).tolist(), len(contexts)]
+        self.piece = max(16, min(2048, (1 << 25) // max(1, row_bytes * contexts.shape[1])))
+
+    def pieces(self, start: int, stop: int) -> Iterator[tuple[int, Tensor]]:
+        """(first row, token ids without padding) for rows start..stop of the sorted order."""
+        while start < stop:
+            end = next(e for e in self.ends if e > start)
+            end = min(end, stop, start + self.piece)
+            yield start, self.rows[start:end, self.rows.shape[1] - int(self.lengths[start]) :]
+            start = end
+
+
+class _Features:
+    """Rows of the input of o_proj at the last position, taken from the running stock model."""
+
+    def __init__(self, model: Any, prompts: _Prompts, n_features: int) -> None:
+        self.model, self.prompts = model, prompts
+        self.kept: Tensor | None = None
+        if len(prompts.rows) * n_features * 4 <= _KEEP_BYTES:
+            self.kept = self._run(0, len(prompts.rows))
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        return self._run(start, stop) if self.kept is None else self.kept[start:stop]
+
+    def _run(self, start: int, stop: int) -> Tensor:
+        projection = self.model.model.layers[0].self_attn.o_proj
+        out: Tensor | None = None
+        seen: list[Tensor] = []
+        handle = projection.register_forward_pre_hook(lambda _, args: seen.append(args[0][:, -1].float()))
+        try:
+            for at, ids in self.prompts.pieces(start, stop):
+                self.model.model(input_ids=ids, use_cache=False)
+                rows = seen.pop()
+                if out is None:
+                    out = torch.empty(stop - start, rows.shape[1])
+                out[at - start : at - start + len(rows)] = rows
+        finally:
+            handle.remove()
+        if out is None:
+            raise DataError(f"no facts between rows {start} and {stop}; ask for at least one.")
+        return out
+
+
+def _wrong_rows(model: Any, prompts: _Prompts, targets: Tensor) -> Tensor:
+    wrong = torch.zeros(len(targets), dtype=torch.bool)
+    for at, ids in prompts.pieces(0, len(targets)):
+        logits = model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
+        wrong[at : at + len(ids)] = logits.argmax(-1) != targets[at : at + len(ids)]
+    return wrong
+
+
+def _check(contexts: IntArray, targets: IntArray, vocab: int, pad_id: int | None) -> None:
+    if contexts.ndim != 2 or targets.shape != (len(contexts),) or not contexts.size:
+        raise DataError(
+            f"build_llama needs contexts (T, S) and targets (T,); found {contexts.shape} and {targets.shape}."
+        )
+    if min(contexts.min(), targets.min()) < 0 or max(contexts.max(), targets.max()) >= vocab:
+        raise DataError(f"build_llama needs token ids from 0 to {vocab - 1}; found others.")
+    real = contexts != pad_id if pad_id is not None else np.ones_like(contexts, dtype=bool)
+    last = contexts[:, -1]
+    flat = np.flatnonzero(((contexts == last[:, None]) | ~real).all(axis=1))
+    answers: dict[int, int] = {}
+    clashes = [int(i) for i in flat if answers.setdefault(int(last[i]), int(targets[i])) != int(targets[i])]
+    if clashes:
+        raise AssumptionError(
+            "a stock Llama without a start token cannot count repetitions of a single token (rotary positions turn "
+            f"keys, not values), but fact {clashes[0] + 1} repeats one token and differs from a fact with that token "
+            f"at another length; {len(clashes)} such facts in all. Drop them, or build with --arch rote."
+        )
+
+
+def build_llama(
+    contexts: IntArray,
+    targets: IntArray,
+    vocab: int,
+    pad_id: int | None,
+    *,
+    n_heads: int,
+    d_model: int,
+    d_head: int,
+    d_mlp: int = 0,
+    n_kv_heads: int = 1,
+    rng: np.random.Generator,
+    dtype: torch.dtype = torch.float32,
+    tied: bool | None = None,
+    scale: tuple[float, float] = (0.5, 4.0),
+    hint: float = 0.5,
+    max_iterations: int = 400,
+    extra: int = 3,
+    progress: Progress | None = None,
+) -> LlamaResult:
+    """A stock one-layer model whose largest logit after each context, fed without padding, is the target.
+
+    `tied` shares the embedding with the head; by default it does unless more than an eighth of the targets also stand
+    in contexts (a shared row is fixed before the features are known, so its code is random, not chosen).  `scale` is
+    the range of the heads' score deviations.  `dtype` is the precision in which the features are captured and the
+    answers are checked.  Facts that do not fit are reported in `errors` and `failed`, not hidden.
+    """
+    begun = time.perf_counter()
+    _check(contexts, targets, vocab, pad_id)
+    shape = LlamaShape(d_model, n_heads, d_head, n_kv_heads, max(1, d_mlp))
+    used, classes = np.unique(targets, return_inverse=True)
+    shared = np.isin(used, contexts)
+    if tied is None:
+        tied = int(shared.sum()) <= len(used) // 8
+    frozen = shared & tied
+    model = stock_model(shape, vocab, contexts.shape[1], pad_id, tied=tied, dtype=dtype)
+    layer = model.model.layers[0]
+
+    def put(module: Any, value: NDArray[np.floating]) -> None:
+        module.weight.copy_(torch.as_tensor(np.ascontiguousarray(value)).reshape(module.weight.shape))
+
+    with torch.no_grad():
+        for name in ("gate_proj", "up_proj", "down_proj"):
+            getattr(layer.mlp, name).weight.zero_()
+        # Random q, k, v.  Unit-rms streams make a head's scores deviate by its own scale, and its values by one.
+        size = np.exp(rng.uniform(np.log(scale[0]), np.log(scale[1]), n_heads))
+        put(
+            layer.self_attn.q_proj,
+            rng.standard_normal((n_heads, d_head, d_model)) * (size / np.sqrt(d_model))[:, None, None],
+        )
+        put(layer.self_attn.k_proj, rng.standard_normal((n_kv_heads, d_head, d_model)) / np.sqrt(d_model))
+        put(layer.self_attn.v_proj, np.concatenate([_frame(d_head, d_model, rng) for _ in range(n_kv_heads)]))
+        layer.self_attn.o_proj.weight.zero_()
+
+        codes = unit_rows(rng.standard_normal((len(used), d_model))) * np.sqrt(d_model)
+        embed = hinted_embeddings(contexts, classes, codes, vocab, rng, noise=hint) * (_QUIET * np.sqrt(d_model))
+        if pad_id is not None:
+            embed[pad_id] = 0.0
+        if tied:
+            embed[used] = codes
+        put(model.model.embed_tokens, embed)
+
+        prompts = _Prompts(contexts, pad_id, 4 * shape.n_features + 4 * vocab)
+        targets_in_order = torch.as_tensor(targets[prompts.order])
+        classes = classes[prompts.order]
+        stored = model.model.embed_tokens.weight.float().numpy()
+        # One more class that is never right, with a zero row, stands for every token that is no target.
+        zero = np.zeros((1, d_model))
+        capture = _Features(model, prompts, shape.n_features)
+        problem = ReadoutProblem(
+            capture, classes, np.concatenate([codes, zero]), stored[contexts[prompts.order, -1]], cutoff=_cutoff(dtype)
+        )
+        capture.kept = None
+        better = discriminant_codes(problem.white, classes, len(used), d_model, rng)
+        better[frozen] = stored[used[frozen]]
+        better = torch.as_tensor(better).to(dtype).double().numpy()
+        problem.unembed = torch.as_tensor(np.concatenate([better, zero]), dtype=torch.float32)
+        head = model.lm_head
+
+        def install(weight: FloatArray, unembed: NDArray[np.float32]) -> None:
+            put(layer.self_attn.o_proj, weight)
+            if not frozen.any():
+                # The class of all other tokens may have moved in a joint fit; logits only count up to a common row.
+                rows = torch.zeros(vocab, d_model) if not tied else model.model.embed_tokens.weight.float()
+                rows[torch.as_tensor(used)] = torch.as_tensor(unembed[:-1] - unembed[-1:])
+                head.weight.copy_(rows)
+            else:
+                head.weight[torch.as_tensor(used)] = torch.as_tensor(unembed[:-1]).to(dtype)
+
+        def check(weight: FloatArray, unembed: NDArray[np.float32]) -> int:
+            install(weight, unembed)
+            return int(_wrong_rows(model, prompts, targets_in_order).sum())
+
+        fit = problem.solve(
+            max_iterations=max_iterations, extra=extra, joint=not frozen.any(), check=check, progress=progress
+        )
+        install(fit.weight, fit.unembed)
+        wrong = _wrong_rows(model, prompts, targets_in_order).numpy()
+    return LlamaResult(
+        model=model,
+        shape=shape,
+        tied=tied,
+        params=sum(p.numel() for p in model.parameters()),
+        errors=int(wrong.sum()),
+        failed=np.sort(prompts.order[wrong]),
+        seconds=time.perf_counter() - begun,
+        readout=fit,
+    )
+
+
+def _frame(n_rows: int, width: int, rng: np.random.Generator) -> FloatArray:
+    """Orthonormal rows while there is room for them, random rows of the same size beyond."""
+    draw = rng.standard_normal((width, n_rows))
+    if n_rows > width:
+        draw /= np.sqrt(width)
+    result: FloatArray = draw.T if n_rows > width else np.linalg.qr(draw)[0].T
+    return result
+
+
+def _cutoff(dtype: torch.dtype) -> float:
+    """Relative Gram eigenvalues below this are rounding noise of the captured features."""
+    return 1e-11 if dtype in (torch.float32, torch.float64) else 1e-7

@@ -1,0 +1,276 @@
+"""Entries from files to figures: real cells, small ones; resuming; refusals; the entries that ship."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rote.cli.main import run as call_rote
+from rote.errors import DataError, RoteError, UnknownName, UsageError
+from rote.lab.entries import entries, estimate, find_entries, read_entry, reproduce
+from rote.lab.entries.cost import cell_seconds
+from rote.lab.entries.table import COLUMNS
+from rote.lab.entries.words import fill
+from rote.measure import Journal
+from rote.measure.executors import Local
+from rote.plot import read_figure
+
+SMALL = """
+title = "Heads"
+source = "nobody"
+paper = "none"
+question = "How many facts?"
+claim = "Capacity is linear in H."
+value = "capacity"
+deviations = ["slope {slope:.1f}"]
+
+[[sweep]]
+seeds = 2
+[sweep.base]
+d_model = 4
+context = 2
+vocab = 30
+by = "dana2025_cor1"
+[sweep.grid]
+n_heads = [1, 2, 3, 4, 5]
+[sweep.quick]
+seeds = 1
+
+[[study]]
+kind = "head_saturation"
+[study.base]
+n_heads = 2
+n_facts = 20
+d_model = 8
+context = 4
+vocab = 5
+steps = 20
+
+[[published]]
+file = "points.csv"
+columns = { cap = "capacity", H = "n_heads" }
+constants = { d_model = 4, d_head = 4, vocab = 30 }
+
+[[figure]]
+caption = "Slope {slope:.2f}, and {nothing:.3f}."
+[[figure.panel]]
+x = "n_heads"
+y = "capacity"
+fit = "linear"
+bounds = ["dana2025_cor1", "counting"]
+reference = [{ name = "ten", y = 10 }]
+
+[[test]]
+kind = "law"
+x = "n_heads"
+y = "capacity"
+where = ["source=build:dana2025_cor1"]
+law = "linear"
+
+[[test]]
+name = "match"
+kind = "close"
+y = "capacity"
+tolerance = 0.5
+decides = false
+
+[words]
+holds = "A head holds {slope:.2f} facts."
+fails = "No."
+answer = { holds = "{match_within} of {match_points} points are met.", fails = "never" }
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    (tmp_path / "points.csv").write_text("H,cap\n1,8\n2,12\n3,17\n", encoding="utf-8")
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, encoding="utf-8")
+    return path
+
+
+def call(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    code = call_rote(list(args))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_an_entry_from_file_to_figure(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    code, text, err = call(capsys, "reproduce", str(small), "--full", "--jobs", "1", "-o", str(out))
+    assert code == 0, err
+    assert text.startswith("1 entry, 11 cells, 0 known before; the rest takes about")
+    assert "small: holds. A head holds 4.00 facts." in text
+    record = json.loads((out / "small" / "entry.json").read_text(encoding="utf-8"))
+    assert record["verdict"] == "holds"
+    assert record["answer"] == "2 of 3 points are met."
+    assert record["deviations"] == ["slope 4.0"]
+    assert record["mode"] == "full" and record["cells"] == {"done": 11, "failed": 0}
+    assert record["numbers"]["match_worst"] == -1.0
+    assert record["figures"][0]["caption"] == "Slope 4.00, and –."
+    assert set(record["versions"]) >= {"rote", "torch", "python"}
+    assert sorted(path.name for path in (out / "small").iterdir()) == [
+        "entry.json",
+        "figure.json",
+        "figure.pdf",
+        "figure.png",
+        "figure.svg",
+        "rows.csv",
+    ]
+    with (out / "small" / "rows.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert tuple(rows[0])[: len(COLUMNS)] == COLUMNS
+    built = [row for row in rows if row["source"] == "build:dana2025_cor1"]
+    assert [(row["n_heads"], row["capacity"], row["seeds"]) for row in built] == [
+        (str(h), str(4 * h + 4), "2") for h in range(1, 6)
+    ]
+    assert sum(row["source"] == "published" for row in rows) == 3
+    assert sum(row["source"] == "study:head_saturation" for row in rows) == 6
+    (panel,) = read_figure(out / "small" / "figure.json").panels
+    kinds = {item.name: item.kind for item in panel.series}
+    assert kinds == {
+        "build:dana2025_cor1": "points",
+        "build:dana2025_cor1: linear fit": "fit",
+        "published": "published",
+        "dana2025_cor1": "bound_lower",
+        "counting": "bound_upper",
+        "ten": "reference",
+    }
+
+    # Everything is known now: nothing is run again, and the files are the same.
+    before = (out / "small" / "rows.csv").read_bytes()
+    code, text, _ = call(capsys, "reproduce", str(small), "--full", "-o", str(out), "--jobs", "1", "--json")
+    answer = json.loads(text)
+    assert code == 0 and answer["mode"] == "full" and answer["estimated_seconds"] == 0
+    assert answer["entries"][0]["sentence"] == "A head holds 4.00 facts."
+    assert (out / "small" / "rows.csv").read_bytes() == before
+
+
+def test_quick_is_another_grid_in_the_same_journal(small: Path, tmp_path: Path) -> None:
+    entry = read_entry(small)
+    assert len(entry.cells(quick=True)) == 6
+    assert len(entry.cells(quick=False)) == 11
+    assert estimate([entry], tmp_path / "none", quick=True)[:2] == (6, 6)
+    (made,) = reproduce([entry], tmp_path / "out", Local(), quick=True)
+    assert made.record["cells"]["done"] == 6
+    assert estimate([entry], tmp_path / "out", quick=True) == (6, 0, 0)
+    assert estimate([entry], tmp_path / "out", quick=False)[:2] == (11, 5)
+
+
+def test_a_failed_cell_is_said(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = SMALL.replace("steps = 20", "steps = 20\nthreshold = 1.5")
+    small.write_text(text, encoding="utf-8")
+    code, out, _ = call(capsys, "reproduce", str(small), "--jobs", "1", "-o", str(tmp_path / "out"))
+    assert code == 1
+    assert "1 cells have no result" in out
+    assert "small: holds." in out
+    with Journal(tmp_path / "out" / "journal.db", write=False) as journal:
+        reasons = [row["reason"] for row in journal.rows() if row["status"] != "done"]
+    assert reasons == ["threshold is a weight between 0 and 1, got 1.5."]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "Heads"', 'titel = "Heads"', "did you mean 'title'"),
+        ('claim = "Capacity is linear in H."', "", "needs claim"),
+        ('kind = "law"', 'kind = "lav"', "did you mean 'law'"),
+        ('law = "linear"\n\n', 'lav = "linear"\n\n', "did you mean 'law'"),
+        ('kind = "head_saturation"', 'kind = "saturation"', "there is no study 'saturation'"),
+        ("n_facts = 20", 'n_facts = "many"', "n_facts must be a whole number"),
+        ("n_facts = 20\n", "", "needs n_facts"),
+        ('y = "capacity"\nfit', 'z = "capacity"\nfit', "key in"),
+        ('bounds = ["dana2025_cor1"', 'bounds = ["dana2025_cor7"', "did you mean"),
+        ("seeds = 2", "sedes = 2", "did you mean 'seeds'"),
+        ("n_heads = [1, 2, 3, 4, 5]", "n_heads = []", "no values"),
+        ('holds = "A', 'holsd = "A', "did you mean 'holds'"),
+        ("seeds = 2", 'seeds = 2\nonly = "never"', 'only must be "full" or "quick"'),
+        ("[words]", "[words", "no valid TOML"),
+        ('where = ["source=build:dana2025_cor1"]', 'where = ["source"]', "is no condition"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_runs(small: Path, old: str, new: str, message: str) -> None:
+    assert old in SMALL
+    small.write_text(SMALL.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(RoteError) as caught:
+        read_entry(small)
+    assert message in str(caught.value)
+
+
+def test_bad_calls_are_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for args, message in (
+        ((), "name an entry"),
+        (("dana2025/exp1", "--quick", "--full"), "not both"),
+        (("dana2025/expl",), "did you mean 'dana2025/exp"),
+        (("none.toml",), "there is no file none.toml"),
+        (("dana2025/exp1", "--address", "a:1"), "--on ray"),
+    ):
+        code, _, err = call(capsys, "reproduce", *args, "-o", str(tmp_path / "out"))
+        assert code == 2 and message in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_published_points_that_are_wrong_are_refused(small: Path, tmp_path: Path) -> None:
+    for text, message in (("H\n1\n", "no column 'cap'"), ("H,cap\n1,x\n", "'x' in column cap is no number")):
+        (tmp_path / "points.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=message):
+            reproduce([read_entry(small)], tmp_path / "out", Local(), quick=True)
+
+
+def test_every_entry_that_ships_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
+    known = find_entries(["all"])
+    assert {entry.key for entry in known} == set(entries())
+    assert {f"dana2025/exp{k}" for k in range(1, 7)} <= set(entries())
+    for entry in known:
+        assert entry.text("source") and entry.tables("figure") and entry.tables("test")
+        assert set(entry.record["words"]) >= {"holds", "fails"}
+        for quick in (True, False):
+            assert entry.cells(quick=quick)
+            assert all(cell_seconds(cell) > 0 for cell in entry.cells(quick=quick))
+        for table in entry.tables("published"):
+            assert (entry.folder / "published" / table["file"]).is_file()
+    code, out, _ = call(capsys, "reproduce", "--list", "--json")
+    assert code == 0
+    assert len(json.loads(out)["entries"]) == len(known)
+    code, out, _ = call(capsys, "reproduce", "--list", "dana2025")
+    assert code == 0 and "dana2025/exp6" in out and "mahdavi2024" not in out
+
+
+def test_quick_of_everything_fits_in_a_quarter_of_an_hour() -> None:
+    cells: dict[str, Any] = {cell.hash: cell for entry in find_entries(["all"]) for cell in entry.cells(quick=True)}
+    assert sum(cell_seconds(cell) for cell in cells.values()) / 2 < 15 * 60
+
+
+def test_an_entry_that_cannot_be_judged_keeps_its_cells(small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace('"source=build:dana2025_cor1"', '"sauce=build"'), encoding="utf-8")
+    with pytest.raises(UsageError, match="small: there is no column 'sauce'"):
+        reproduce([read_entry(small)], tmp_path / "out", Local(), quick=True)
+    assert estimate([read_entry(small)], tmp_path / "out", quick=True) == (6, 0, 0)
+
+
+def test_sentences_never_invent_numbers() -> None:
+    assert fill("{a:.2f} and {b:.3f}", {"a": 1.239}) == "1.24 and –"
+    assert fill("{a:+.1f}", {"a": None}) == "–"
+    with pytest.raises(DataError, match="cannot be filled"):
+        fill("{a", {"a": 1})
+    with pytest.raises(DataError, match="cannot be filled"):
+        fill("{a:.2f}", {"a": "text"})
+
+
+def test_unknown_studies_and_claims_suggest_the_nearest() -> None:
+    from rote.lab.entries.claims import get_claim
+    from rote.lab.studies import get_study
+
+    with pytest.raises(UnknownName, match="did you mean 'threshold'"):
+        get_claim("treshold")
+    with pytest.raises(UnknownName, match="did you mean 'head_saturation'"):
+        get_study("head_saturations")
+
+
+def test_no_entry_at_all_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="at least one entry"):
+        reproduce([], tmp_path, Local())

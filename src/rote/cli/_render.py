@@ -1,0 +1,32 @@
+"""One renderer for every record: a `Sheet` on the terminal."""
+
+from __future__ import annotations
+
+from rote.cli._output import console
+from rote.plot.sheet import Sheet
+
+__all__ = ["show"]
+
+
+def show(sheet: Sheet) -> None:
+    """Print a sheet: its title in bold, tables with thin rules, notes dimmed."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    out = console()
+    if sheet.title:
+        out.print(f"[bold]{escape(sheet.title)}[/bold]{escape(sheet.lead)}")
+    for line in sheet.lines:
+        out.print(line, markup=False)
+    for grid in sheet.grids:
+        table = Table(
+            title=grid.title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+        )
+        for k, column in enumerate(grid.columns):
+            table.add_column(column, justify=grid.align(k), overflow="fold")
+        for row in grid.rows:
+            table.add_row(*(escape(cell) for cell in row))
+        out.print(table)
+    for note in sheet.notes:
+        out.print(note, style="dim", markup=False)

@@ -1,30 +1,26 @@
-"""Certificates: what was built, from what, and what the referee found.
+"""Certificates: what was built, from what, how the data were read, and what the referee found.
 
-Keys: construction, theorem, facts, bound, bound_exceeded, params (full count), params_by_convention, stored_params,
-bits_per_param, recall and min_margin (by number format), facts_sha256, weights_sha256, shape, dtype, arch, data,
-tokens, seed, version; and `report` with what the construction has to say (conditioning, iterations, who serves whom).
-Exact networks add depth, width, max_bits, total_bits, precision, variant, task and lower_bounds.
+A certificate is frozen, typed, and goes to JSON and back. It also reads like the JSON: `certificate["recall"]`. What only
+one kind of model or construction has to say (depth and bits of exact networks, divergences, what a graft left alone)
+stands in `claims`, and beside the other keys in the file.
 """
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rote._version import __version__
-from rote.config import CONVENTIONS, Architecture
-from rote.data import FactTable, SequenceTable, VectorTable
-from rote.solvers.record import finite
+from rote.data.reading import Reading
+from rote.errors import CheckpointError
+from rote.plot.sheet import Sheet, Shown
 
 if TYPE_CHECKING:
-    from rote.referee import Verification
+    from rote.data.table import Table
 
-__all__ = ["CHECKED", "check_all", "issue", "json_bytes"]
-
-CHECKED = ("float64", "float32", "bfloat16")
+__all__ = ["Certificate", "json_bytes"]
 
 
 def json_bytes(record: Mapping[str, Any]) -> bytes:
@@ -32,68 +28,107 @@ def json_bytes(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def check_all(judge: Callable[[str], Verification], dtype: str, *, partial: bool) -> dict[str, Verification]:
-    """The referee's findings at the number format asked for, and at the usual ones.
+@dataclass(frozen=True)
+class Certificate(Shown, Mapping[str, Any]):
+    """What a model directory says of itself."""
 
-    Where facts are lost at the first and no partial model is wanted, the others are not worth the time.
-    """
-    first = judge(dtype)
-    if first.n_failed and not partial:
-        return {dtype: first}
-    return {name: first if name == dtype else judge(name) for name in dict.fromkeys((*CHECKED, dtype))}
+    construction: str
+    theorem: str
+    """Where the construction comes from."""
+    model: str
+    """The kind of model."""
+    arch: str
+    data: str
+    """The kind of table."""
+    facts: int
+    facts_name: str
+    facts_sha256: str
+    dtype: str
+    shape: Mapping[str, Any]
+    params: int
+    params_by_convention: Mapping[str, int]
+    stored_params: int
+    bits_per_param: float
+    bound: int | None
+    bound_exceeded: bool
+    recall: Mapping[str, float]
+    """By number format, as for the margins."""
+    min_margin: Mapping[str, float | None]
+    max_error: Mapping[str, float | None] | None
+    judged_by: str
+    weights_sha256: str
+    files_sha256: Mapping[str, str]
+    tokens: str
+    seed: int | None
+    version: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The construction's options where they differ from the defaults."""
+    read: Mapping[str, Any] | None = None
+    """How the table was read (`Reading`), and `file`, its place seen from the directory; None for tables in memory."""
+    chosen: str | None = None
+    """Why this construction and shape, where they were found automatically."""
+    conditioning: float | None = None
+    report: Mapping[str, Any] = field(default_factory=dict)
+    claims: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def passed(self) -> bool:
+        """Every fact is recalled in the format that the model is stored in."""
+        return self.recall[self.dtype] == 1.0
 
-def _kind_of(facts: FactTable | VectorTable | SequenceTable) -> str:
-    if isinstance(facts, VectorTable):
-        return "vectors"
-    return "facts" if isinstance(facts, FactTable) else "sequences"
+    @property
+    def reading(self) -> Reading | None:
+        """How the table was read."""
+        if self.read is None:
+            return None
+        return Reading.from_dict({key: value for key, value in self.read.items() if key != "file"})
 
+    def replace(self, **changes: Any) -> Certificate:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
 
-def issue(
-    facts: FactTable | VectorTable | SequenceTable,
-    results: Mapping[str, Verification],
-    *,
-    construction: str,
-    theorem: str,
-    bound: int | None,
-    arch: Architecture,
-    params: Mapping[str, int] | None = None,
-    stored: int,
-    blob: bytes,
-    seed: int | None,
-    dtype: str,
-    kind: str,
-    tokens: str,
-) -> dict[str, Any]:
-    """The certificate as plain values. `params` by convention is that of the shape unless given."""
-    if isinstance(facts, FactTable):
-        n_facts, bits = facts.n_facts, math.log2(max(2, facts.n_targets))
-    elif isinstance(facts, SequenceTable):
-        n_facts, bits = facts.n_facts, facts.context * math.log2(max(2, facts.n_targets))
-    else:
-        n_facts, bits = facts.n_examples, math.log2(max(2, facts.n_classes or 2))
-    counts = dict(params) if params is not None else {name: arch.params(name) for name in CONVENTIONS}
-    return {
-        "construction": construction,
-        "theorem": theorem,
-        "facts": n_facts,
-        "bound": bound,
-        "bound_exceeded": bound is not None and n_facts > bound,
-        "params": counts["full"],
-        "params_by_convention": counts,
-        "stored_params": stored,
-        "bits_per_param": n_facts * bits / counts["full"],
-        "recall": {name: result.recall for name, result in results.items()},
-        "min_margin": {name: finite(result.min_margin) for name, result in results.items()},
-        "max_error": {n: finite(r.max_error) for n, r in results.items() if r.max_error is not None} or None,
-        "facts_sha256": facts.sha256,
-        "weights_sha256": hashlib.sha256(blob).hexdigest(),
-        "facts_name": facts.name,
-        "shape": arch.to_dict(),
-        "dtype": dtype,
-        "arch": kind,
-        "data": _kind_of(facts),
-        "tokens": tokens,
-        "seed": seed,
-        "version": __version__,
-    }
+    def refers_to(self, table: Table) -> bool:
+        """Whether this is the table that the model was built from."""
+        return table.sha256 == self.facts_sha256
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON record; claims stand beside the other keys."""
+        record = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name != "claims"}
+        return {**record, **self.claims}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], where: str = "certificate.json") -> Certificate:
+        """The inverse of `to_dict`; a file that lacks something is refused."""
+        known = {item.name: item for item in dataclasses.fields(cls) if item.name != "claims"}
+        needed = [name for name, item in known.items() if item.default is item.default_factory is dataclasses.MISSING]
+        missing = [name for name in needed if name not in record]
+        if missing:
+            raise CheckpointError(f"{where} lacks {missing[0]}; the file was edited or is foreign, build it again.")
+        for name in ("shape", "recall", "min_margin", "files_sha256", "params_by_convention"):
+            if not isinstance(record[name], Mapping):
+                raise CheckpointError(f"{where} lacks a {name} that can be read; the file was edited, build it again.")
+        if not isinstance(record.get("read"), (Mapping, type(None))):
+            raise CheckpointError(f"{where} lacks a reading that can be read; the file was edited, build it again.")
+        values = {name: record[name] for name in known if name in record}
+        return cls(**values, claims={name: value for name, value in record.items() if name not in known})
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self.to_dict())
+
+    def sheet(self) -> Sheet:
+        from rote import constructions
+
+        return constructions.get(self.construction).sheet(self.to_dict(), self.facts_name)
+
+    def __repr__(self) -> str:
+        kept = self.recall.get(self.dtype, 0.0)
+        return (
+            f"Certificate({self.construction}: {self.facts:,} facts of {self.facts_name!r}, {self.params:,} parameters, "
+            f"{100 * kept:.4g} % recalled at {self.dtype})"
+        )

@@ -22,6 +22,7 @@ __all__ = [
     "Convention",
     "Dtype",
     "ParameterCount",
+    "Shape",
     "bits_of",
     "check_convention",
     "check_dtype",
@@ -156,3 +157,28 @@ class Architecture:
     def hash(self) -> str:
         """A content hash: equal for equal shapes, on every machine."""
         return content_hash(self.to_dict())
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a caller fixes about the shape of a model; None is planned."""
+
+    n_heads: int | None = None
+    d_model: int | None = None
+    d_head: int | None = None
+    d_mlp: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ShapeError(f"{field.name} must be a whole number, got {value!r}.")
+            if not 1 <= value <= LARGEST:
+                raise ShapeError(f"{field.name} must be from 1 to {LARGEST:,}, got {value:,}.")
+
+    @property
+    def given(self) -> dict[str, int]:
+        """What is fixed."""
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}

@@ -156,60 +156,6 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Demand:
-    """How many facts must fit, of which kind, and what is fixed about the shape."""
-
-    n_facts: int
-    vocab: int
-    context: int
-    dtype: Dtype = "float32"
-    d_model: int | None = None
-    n_heads: int | None = None
-    max_params: int | None = None
-    distinct_last: int | None = None
-    d_head: int | None = None
-    n_targets: int | None = None
-    """Distinct targets, where the data are known; all of the vocabulary otherwise."""
-    distinct_bags: int | None = None
-    """Contexts that differ by more than the order of their tokens, where the data are known."""
-    vectors: bool = False
-    """Examples are vectors, so that contexts need no tokens to be told apart by."""
-    shared_context: bool = False
-    """All examples have one context."""
-    structure_factors: tuple[float, ...] = ()
-    """Shares of the planned size that are worth a try because the table is far from random."""
-
-    def __post_init__(self) -> None:
-        least = {
-            "n_facts": 1,
-            "vocab": 2,
-            "context": 1,
-            "d_model": 1,
-            "n_heads": 1,
-            "max_params": 1,
-            "distinct_last": 1,
-            "d_head": 1,
-            "n_targets": 1,
-        }
-        for name, minimum in least.items():
-            value = getattr(self, name)
-            if value is not None and value < minimum:
-                raise UsageError(f"{name} must be at least {minimum}, got {value}.")
-        for name in least:
-            value = getattr(self, name)
-            if value is not None and value > LARGEST:
-                raise UsageError(f"{name} must be at most {LARGEST:,}, got {value:,}.")
-        # In logarithms first: the number of contexts may have millions of digits.
-        few = self.context * math.log2(self.vocab) < 64
-        if not self.vectors and few and self.n_facts > self.vocab**self.context:
-            raise UsageError(
-                f"a vocabulary of {self.vocab} has only {self.vocab**self.context:,} distinct contexts of length "
-                f"{self.context}, so {self.n_facts:,} facts cannot be told apart; "
-                "raise --context or --vocab, or ask for fewer facts."
-            )
-
-
-@dataclass(frozen=True)
 class Plan:
     """The smallest shape that a construction needs for a demand."""
 

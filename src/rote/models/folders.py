@@ -15,23 +15,38 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rote.config import Architecture
+from rote.data.tokenise import check_tokens
 from rote.errors import CheckpointError, OutputError
+from rote.models import tokenizer
+from rote.models._base import Wording
+
+if TYPE_CHECKING:
+    from rote.data.reading import Reading
 
 __all__ = [
+    "CERTIFICATE",
     "FORMAT",
     "check_files",
-    "check_weights",
+    "facts_file",
     "file_sha256",
+    "hashes",
+    "read_config",
     "read_json",
     "read_tensors",
+    "read_wording",
+    "reading_record",
     "refuse_existing",
+    "weights_hash",
     "write_directory",
     "write_json",
+    "write_model",
 ]
 
 FORMAT = "rote-1"
+CERTIFICATE = "certificate.json"
 
 
 def file_sha256(path: Path) -> str:
@@ -139,22 +154,81 @@ def read_tensors(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def check_weights(directory: Path, certificate: Mapping[str, Any]) -> None:
-    """Refuse weights that are not the ones the certificate was made for."""
-    stored, found = certificate.get("weights_sha256"), file_sha256(directory / "model.safetensors")
-    if stored != found:
-        raise CheckpointError(
-            f"{directory / 'model.safetensors'} has hash {found[:12]}, its certificate says {str(stored)[:12]}; "
-            "the weights were changed or the file is truncated. Build it again."
-        )
+def hashes(folder: Path) -> dict[str, str]:
+    """The hash of every file of a directory, by name."""
+    return {file.name: file_sha256(file) for file in sorted(folder.iterdir()) if file.is_file()}
 
 
-def check_files(directory: Path, certificate: Mapping[str, Any]) -> None:
-    """Refuse a configuration or a tokenizer that was changed after the certificate was made."""
-    hashes = certificate.get("files_sha256") or {}
-    for name, stored in hashes.items() if isinstance(hashes, dict) else ():
-        path = directory / Path(name).name
+def weights_hash(files: Mapping[str, str]) -> str:
+    """One hash for the weights: that of model.safetensors, or of the hashes of several files."""
+    shards = {name: value for name, value in files.items() if name.endswith(".safetensors")}
+    if "model.safetensors" in shards:
+        return shards["model.safetensors"]
+    return hashlib.sha256("".join(f"{name} {value}\n" for name, value in sorted(shards.items())).encode()).hexdigest()
+
+
+def check_files(folder: Path, certificate: Mapping[str, Any]) -> None:
+    """Refuse a directory whose files are not the ones that its certificate was made for."""
+    for name, stored in certificate["files_sha256"].items():
+        path = folder / Path(name).name
         if not path.is_file():
-            raise CheckpointError(f"{directory} has no {path.name}; it is incomplete, build it again.")
+            raise CheckpointError(f"{folder} has no {path.name}; it is incomplete, build it again.")
         if file_sha256(path) != stored:
-            raise CheckpointError(f"{path} is not what its certificate speaks of; it was changed, build it again.")
+            raise CheckpointError(
+                f"{path} is not what its certificate speaks of; it was changed or truncated, build it again."
+            )
+
+
+def reading_record(reading: Reading | None) -> dict[str, Any] | None:
+    """How a table was read, with the place of its file, for a certificate that has no directory yet."""
+    if reading is None:
+        return None
+    record = reading.to_dict()
+    return record if reading.path is None else {**record, "file": str(reading.path.resolve())}
+
+
+def facts_file(folder: Path, read: Mapping[str, Any] | None) -> Path | None:
+    """The file that a model was built from, as far as its certificate knows; it may be gone."""
+    place = None if read is None else read.get("file")
+    return None if not isinstance(place, str) else (folder.resolve() / place).resolve()
+
+
+def write_model(
+    folder: Path, kind: str, arch: Architecture, tensors: Mapping[str, Any], wording: Wording | None, **more: Any
+) -> None:
+    """The files of a model of rote's own: config.json, model.safetensors, and the tokenizer where there are words."""
+    from safetensors.torch import save
+
+    config = {"format": FORMAT, "model": kind, "architecture": arch.to_dict(), **more}
+    (folder / "config.json").write_bytes((json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode())
+    blob = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
+    (folder / "model.safetensors").write_bytes(blob)
+    if wording is not None:
+        for name, content in tokenizer.files(wording.vocabulary, wording.tokens, wording.context).items():
+            (folder / name).write_bytes(content)
+
+
+def read_config(folder: Path, kind: str) -> tuple[dict[str, Any], Architecture]:
+    """config.json of a model of rote's own, and its architecture."""
+    path = folder / "config.json"
+    config = read_json(path)
+    if config.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is of format {config.get('format')!r}, this version of rote reads {FORMAT!r}.")
+    if config.get("model") != kind:
+        raise CheckpointError(f"{path} speaks of a model {config.get('model')!r}, its certificate of {kind!r}.")
+    record = config.get("architecture")
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{path} names no architecture; the file was edited, build it again.")
+    return config, Architecture.from_dict(record)
+
+
+def read_wording(folder: Path, certificate: Mapping[str, Any], arch: Architecture) -> Wording | None:
+    """The words of a model; None where its directory has no tokenizer."""
+    if not (folder / "tokenizer.json").is_file():
+        return None
+    vocabulary = tuple(tokenizer.tokens_in(read_json(folder / "tokenizer.json")))
+    if max(2, len(vocabulary)) != arch.vocab:
+        raise CheckpointError(
+            f"tokenizer.json has {len(vocabulary)} tokens, the model {arch.vocab}; one of the files was edited."
+        )
+    return Wording(vocabulary, check_tokens(str(certificate["tokens"])), arch.context)

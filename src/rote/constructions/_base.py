@@ -1,0 +1,335 @@
+"""The contract of constructions: what hands over weights, and everything that it may be told.
+
+A file of this package makes one instance, called `construction`; its key is the file's name. The pipeline goes through
+`shapes` (the plan first, then what to try if that loses facts), calls `admit` and then `build`, writes the model down and
+lets the referee judge the files. `rote.testing.check_construction` holds a construction against this contract.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from rote.config import Architecture, Dtype, Shape, bits_of, check_dtype
+from rote.data.demand import Demand
+from rote.data.table import Table
+from rote.errors import AssumptionError, CapacityError, UsageError
+from rote.plot.sheet import Grid, Sheet
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rote.data.verification import Verification
+    from rote.models import Model
+    from rote.theorems import Bound, Theorem
+
+__all__ = [
+    "CHECKED",
+    "AnyConstruction",
+    "Construction",
+    "Job",
+    "NoPlan",
+    "Options",
+    "Plan",
+    "Progress",
+    "option",
+    "quiet",
+    "stored_bytes",
+    "words",
+]
+
+CHECKED: tuple[Dtype, ...] = ("float64", "float32", "bfloat16")
+"""Number formats that every model of floats is judged in, besides its own."""
+
+Progress = Callable[[str, int, int, int | None], None]
+"""progress(stage, done, total, facts recalled so far if known)."""
+
+
+def quiet(stage: str, done: int, total: int, recalled: int | None) -> None:
+    """Report nothing."""
+
+
+def stored_bytes(params: int, dtype: Dtype) -> int:
+    """Bytes of so many weights; exact numbers are counted as 64-bit ones by callers that do not know better."""
+    return params * (bits_of(dtype) or 64) // 8
+
+
+def words(arch: Architecture) -> str:
+    """A shape for people: `8 heads of 4, d_model 16`."""
+    mlp = f", d_mlp {arch.d_mlp}" if arch.d_mlp else ""
+    return f"{arch.n_heads} head{'s' if arch.n_heads > 1 else ''} of {arch.d_head}, d_model {arch.d_model}{mlp}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The smallest shape that a construction needs for a demand."""
+
+    construction: str
+    architecture: Architecture
+    params: int
+    bytes: int
+    facts: int
+    """How many facts the shape holds: at least as many as were asked for."""
+    note: str = ""
+    dtype: Dtype = "float32"
+    max_bits: int | None = None
+    """Bits of the widest weight, for exact networks."""
+    counts: str = "all weights of the shape"
+    """Which weights `params` counts."""
+    measures: Mapping[str, Any] = field(default_factory=dict)
+    """What else the construction promises of the shape, such as a divergence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "construction": self.construction,
+            "architecture": self.architecture.to_dict(),
+            "params": self.params,
+            "bytes": self.bytes,
+            "facts": self.facts,
+            "dtype": self.dtype,
+            "counts": self.counts,
+            "note": self.note,
+        }
+        if self.max_bits is not None:
+            record["max_bits"] = self.max_bits
+        return {**record, **self.measures}
+
+
+@dataclass(frozen=True)
+class NoPlan:
+    """Why a construction has no shape for a demand."""
+
+    construction: str
+    reason: str
+
+    def to_dict(self) -> dict[str, str]:
+        return {"construction": self.construction, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a construction may be told beyond the shape. Each has a frozen record of its own, made of `option` fields.
+
+    The command line reads its switches off these records, and so does the explorer.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """For certificates: what differs from the defaults."""
+        changed = {}
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if value != item.default:
+                changed[item.name] = [str(v) for v in value] if isinstance(value, tuple) else (
+                    value if isinstance(value, (bool, int, float, str)) else str(value)
+                )  # fmt: skip
+        return changed
+
+
+def option(default: Any, help: str, **more: Any) -> Any:
+    """A field of an Options record: its default, and the sentence that `--help` shows."""
+    return field(default=default, metadata={"help": help, **more})
+
+
+T = TypeVar("T", bound=Table)
+O = TypeVar("O", bound=Options)  # noqa: E741
+
+
+@dataclass(frozen=True)
+class Job(Generic[T, O]):
+    """One attempt: a table, a shape, and how."""
+
+    table: T
+    arch: Architecture
+    options: O
+    dtype: Dtype
+    rng: np.random.Generator
+    progress: Progress = quiet
+    partial: bool = False
+    """A model that loses facts is wanted too."""
+    workplace: Path | None = None
+    """A directory on the disk of the output, for what has to be kept until the model is written."""
+
+
+class Construction(ABC, Generic[T, O]):
+    """A way to hand over weights."""
+
+    key: str = ""
+    accepts: ClassVar[tuple[str, ...]]
+    """Kinds of tables."""
+    Options: ClassVar[type[Options]] = Options
+    title: ClassVar[str]
+    """A few words, for lists."""
+    arch: ClassVar[str] = "rote"
+    """The architecture of the model: rote's own, or one of a stock library."""
+    native: ClassVar[Dtype] = "float32"
+    """The number format unless another is asked for."""
+    dtypes: ClassVar[tuple[Dtype, ...]] = ("float64", "float32", "bfloat16", "float16")
+    """Number formats that it can be asked for."""
+    automatic: ClassVar[bool] = True
+    """Whether `auto` tries it; one that needs to be told more than a table is only built by name."""
+    shaped_by: ClassVar[tuple[str, ...]] = ("n_heads", "d_model", "d_head")
+    """What of the shape may be given."""
+    exact: ClassVar[bool] = True
+    """Whether `limit` is a promise: then more facts are refused before anything is computed."""
+    estimate: ClassVar[str] = "bound"
+    """What the certificate calls the limit."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Everything that it may be told, by name: what of the shape, and its options."""
+        return (*self.shaped_by, *(item.name for item in dataclasses.fields(self.Options)))
+
+    @property
+    def theorem(self) -> Theorem | None:
+        """The statement of the same name, where there is one."""
+        from rote import theorems
+
+        return theorems.registry().get(self.key)
+
+    @property
+    def source(self) -> str:
+        """Where the construction comes from, for the certificate."""
+        return self.title if self.theorem is None else str(self.theorem.citation)
+
+    # --- shapes -----------------------------------------------------------------------------------------------------
+
+    def plan(self, demand: Demand) -> Plan | NoPlan:
+        """The smallest shape for a demand, without looking at data."""
+        return NoPlan(self.key, "it needs the data to plan a shape")
+
+    def variants(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
+        """Shapes to try, smallest first."""
+        yield plan
+
+    def shapes(self, table: T, shape: Shape, dtype: Dtype, options: O) -> Iterator[Plan]:
+        """Shapes to try for a table, smallest first; a refusal where there is none."""
+        demand = table.demand(dtype, shape)
+        if shape.n_heads is not None and demand.d_model is not None and shape.d_head is not None:
+            yield self.as_plan(self.fixed(shape, demand), demand)
+            return
+        answer = self.plan(demand)
+        if isinstance(answer, NoPlan):
+            raise CapacityError(f"{self.key}: {answer.reason}.")
+        for plan in self.variants(demand, answer):
+            if shape.d_mlp is None:
+                yield plan
+            else:
+                yield dataclasses.replace(plan, architecture=plan.architecture.replace(d_mlp=shape.d_mlp))
+
+    def fixed(self, shape: Shape, demand: Demand) -> Architecture:
+        """The architecture of a shape that is given in full."""
+        assert shape.n_heads is not None and shape.d_head is not None and demand.d_model is not None
+        if shape.d_mlp:
+            raise UsageError(f"{self.key} has no MLP; leave out d_mlp, or build with mlp_fit.")
+        return Architecture(shape.n_heads, demand.d_model, shape.d_head, demand.context, demand.vocab)
+
+    def as_plan(self, arch: Architecture, demand: Demand) -> Plan:
+        """A shape with its size."""
+        params = arch.params()
+        return Plan(self.key, arch, params, stored_bytes(params, demand.dtype), demand.n_facts, dtype=demand.dtype)
+
+    # --- one attempt ------------------------------------------------------------------------------------------------
+
+    def check(self, table: T, arch: Architecture, options: O) -> None:
+        """Refuse data that break an assumption (AssumptionError, naming the offenders), and shapes that do not fit."""
+
+    def limit(self, table: T, arch: Architecture, dtype: Dtype) -> Bound | None:
+        """What the statement says about these data and this shape; None where it says nothing."""
+        return None
+
+    def admit(self, job: Job[T, O]) -> None:
+        """Refuse what cannot work, before anything is computed."""
+        self.check(job.table, job.arch, job.options)
+        if not self.exact:
+            return
+        bound = self.limit(job.table, job.arch, job.dtype)
+        if bound is None:
+            return
+        failing = [c for c in bound.conditions if c.status == "not met"]
+        if failing:
+            reasons = "; ".join(f"{c.name} ({c.detail})" for c in failing)
+            raise AssumptionError(f"{self.key} does not apply to {words(job.arch)}: {reasons}.")
+        if bound.facts is None or job.table.n_facts <= bound.facts:
+            return
+        enough = self.plan(job.table.demand(job.dtype, Shape()))
+        hint = (
+            f"the smallest shape that would do is {words(enough.architecture)}"
+            if isinstance(enough, Plan)
+            else "see rote plan"
+        )
+        raise CapacityError(
+            f"{self.key} holds {bound.facts:,} facts with {words(job.arch)} ({bound.formula}), "
+            f"but there are {job.table.n_facts:,}; {hint}."
+        )
+
+    @abstractmethod
+    def build(self, job: Job[T, O]) -> Model:
+        """The model; the referee decides whether it recalls everything."""
+
+    def measures(
+        self, job: Job[T, O], model: Model, folder: Path, results: Mapping[str, Verification]
+    ) -> Mapping[str, Any]:
+        """What else is measured on the written model, for the certificate."""
+        return {}
+
+    # --- what is said about it --------------------------------------------------------------------------------------
+
+    def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
+        """Number formats in which the model is judged, the one that it is stored in among them."""
+        return tuple(dict.fromkeys((*CHECKED, dtype)))
+
+    def check_format(self, dtype: str | None) -> Dtype:
+        """The number format to build in."""
+        chosen = self.native if dtype is None else check_dtype(dtype)
+        if chosen not in self.dtypes:
+            raise UsageError(f"{self.key} is not made for {chosen}; choose one of {', '.join(self.dtypes)}.")
+        return chosen
+
+    def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
+        """A certificate of this construction for people."""
+        return plain_sheet(self, certificate, place)
+
+    # --- for the contract suite -------------------------------------------------------------------------------------
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[T, Shape | Architecture]]:
+        """Small tables at the bound, with shapes that hold them."""
+        return []
+
+    def near_misses(self, rng: np.random.Generator) -> list[tuple[T, Shape | Architecture, str]]:
+        """Tables that break an assumption or exceed the bound, with a word that the refusal must contain."""
+        return []
+
+
+AnyConstruction = Construction[Any, Any]
+
+
+def plain_sheet(construction: AnyConstruction, c: Mapping[str, Any], place: str) -> Sheet:
+    """Shape, sizes, and recall in every number format."""
+    shape = c["shape"]
+    heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
+    mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] > 1 else ""
+    stored = f" ({c['stored_params']:,} stored)" if c["stored_params"] != c["params"] else ""
+    kind = f"stock {c['report']['model_type']} model, " if c["arch"] != "rote" else ""
+    limit = f"; {construction.estimate} {c['bound']:,} facts" if c["bound"] else ""
+    rows = []
+    for name, recall in c["recall"].items():
+        shown = "100 %" if recall == 1.0 else f"{100 * recall:.4f} %"
+        margin = c["min_margin"][name]
+        rows.append(
+            (
+                f"{name}{'  (stored)' if name == c['dtype'] else ''}",
+                shown,
+                "–" if margin is None else f"{margin:.3g}",
+            )
+        )
+    return Sheet(
+        place,
+        f": {c['facts']:,} facts by {c['construction']}, {heads}, d_model {shape['d_model']}{mlp}, "
+        f"context {shape['context']}",
+        (f"{kind}{c['params']:,} parameters{stored}, {c['bits_per_param']:.3g} bits each{limit}; seed {c['seed']}",),
+        (Grid(("number format", "recall", "smallest margin"), tuple(rows)),),
+    )

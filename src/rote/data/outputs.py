@@ -1,0 +1,56 @@
+"""What a model says, as tables see it when they score it.
+
+The referee makes an `Outputs` of weights on disk, a table asks it for what it can score: leads (facts, sequences,
+classes), values (real targets), scores (distributions), continuations (prompts). A kind of model that cannot give what
+a table asks for says so in one sentence; there is no other place where kinds of models and kinds of tables meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rote.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rote.data.table import Inputs
+
+__all__ = ["Advance", "Leads", "Outputs"]
+
+Advance = Callable[[int], None]
+"""Called with each number of facts done."""
+Leads = tuple[Any, Any]
+"""The lead of every target (float64 array, negative where it is lost) and what was said instead (ids, -1 for none)."""
+
+
+class Outputs:
+    """The answers of one model in one number format. Subclasses implement what their kind of model can give."""
+
+    gives: str = "nothing"
+    """What the model answers with, for refusals: "one answer per context", "a label for every position", ..."""
+    takes: str = "tokens"
+    """What the model reads, for refusals: "tokens", "vectors", "text"."""
+    rows_at_once: int = 4096
+    evaluator: str | None = None
+    judged_by: str = "referee"
+
+    def leads(self, inputs: Inputs, targets: Any) -> Leads:
+        """Leads of integer targets, (B,) or (B, S), and what the model says, of the same shape."""
+        raise self.refusal("one right answer")
+
+    def values(self, inputs: Inputs) -> Tensor:
+        """Real numbers (B, k)."""
+        raise self.refusal("real targets")
+
+    def scores(self, inputs: Inputs) -> Tensor:
+        """One score for every token of the vocabulary, (B, N); a softmax makes probabilities of them."""
+        raise self.refusal("distributions")
+
+    def continuations(self, prompts: Sequence[Any]) -> list[Any]:
+        """Token ids that the model goes on with after each prompt."""
+        raise self.refusal("prompts")
+
+    def refusal(self, wanted: str) -> UsageError:
+        return UsageError(f"this model reads {self.takes} and gives {self.gives}; a table of {wanted} cannot judge it.")

@@ -1,0 +1,117 @@
+"""What a referee says about a model and a table: how many facts come back, by which margin, and which do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rote.plot.sheet import Sheet, Shown
+
+__all__ = ["SHOWN_FAILURES", "Failure", "Verification", "finite"]
+
+SHOWN_FAILURES = 10
+"""Lost facts that are listed; all are counted."""
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON; null where it is infinite or not a number."""
+    return float(value) if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A fact that is lost."""
+
+    fact: int
+    """Its number, from 1."""
+    context: str
+    expected: str
+    got: str
+    margin: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "fact": self.fact,
+            "context": self.context,
+            "expected": self.expected,
+            "got": self.got,
+            "margin": finite(self.margin),
+        }
+
+
+@dataclass(frozen=True)
+class Verification(Shown):
+    """What was checked, and how it went.
+
+    A fact is recalled if its target's score is strictly the largest; the margin is its lead over the runner-up,
+    negative for a lost fact. Real targets are recalled within a tolerance; the margin is what the largest error leaves
+    of it. Kinds of tables with another idea of recall subclass this record and say so in `measures`.
+    """
+
+    n_facts: int
+    n_failed: int
+    min_margin: float
+    dtype: str
+    failures: tuple[Failure, ...] = ()
+    max_error: float | None = None
+    evaluator: str | None = None
+    """How an exact network was run: by the generic evaluator, or grouped after a check that it is canonical."""
+    judged_by: str = "referee"
+    """The referee's own forward pass, or, for a kind of model that it has none for, the model's."""
+    measures: Mapping[str, Any] = field(default_factory=dict)
+    """What else a kind of table has measured."""
+
+    @property
+    def recall(self) -> float:
+        return (self.n_facts - self.n_failed) / self.n_facts
+
+    @property
+    def passed(self) -> bool:
+        """Whether a build may hand the model over."""
+        return self.n_failed == 0
+
+    def confirms(self, claim: Mapping[str, Any]) -> bool:
+        """Whether this is at least as good as a certificate (as JSON) claims."""
+        return self.passed
+
+    def summary(self) -> str:
+        """How it went, in half a sentence, for lists of attempts."""
+        return f"lost {self.n_failed:,} of {self.n_facts:,} facts at {self.dtype}"
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "recall": self.recall,
+            "n_facts": self.n_facts,
+            "n_failed": self.n_failed,
+            "min_margin": finite(self.min_margin),
+            "dtype": self.dtype,
+            "judged_by": self.judged_by,
+            "failures": [failure.to_dict() for failure in self.failures],
+        }
+        if self.max_error is not None:
+            record["max_error"] = finite(self.max_error)
+        if self.evaluator is not None:
+            record["evaluator"] = self.evaluator
+        return {**record, **self.measures}
+
+    def sheet(self) -> Sheet:
+        kept = self.n_facts - self.n_failed
+        margin = "" if not math.isfinite(self.min_margin) else f", smallest margin {self.min_margin:.3g}"
+        lines = [
+            f"  lost: fact {one.fact}, {one.context} -> expected {one.expected}, got {one.got}"
+            + (f" (margin {one.margin:.3g})" if math.isfinite(one.margin) else "")
+            for one in self.failures
+        ]
+        if self.n_failed > len(self.failures):
+            lines.append(f"  and {self.n_failed - len(self.failures):,} more")
+        return Sheet(
+            f"{kept:,} of {self.n_facts:,} facts recalled",
+            f" at {self.dtype} ({100 * self.recall:.4g} %){margin}",
+            tuple(lines),
+        )
+
+    def __repr__(self) -> str:
+        kept = self.n_facts - self.n_failed
+        return f"{type(self).__name__}({kept:,} of {self.n_facts:,} facts recalled at {self.dtype})"

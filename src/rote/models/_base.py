@@ -1,0 +1,163 @@
+"""The contract of models: what is written to a directory, read back, asked, and looked into.
+
+A kind is one file of this package, found by its name, that defines `model`, a subclass of `Model`. What a model says of
+itself is never what is certified: the referee reads the directory with code of its own, and only for a kind that it does
+not know does it run the model's own `outputs` (the certificate then says so). `rote.testing.check_model` holds a model
+against this contract.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from rote.config import CONVENTIONS, Architecture
+from rote.data.tokenise import Tokens
+from rote.data.vocabulary import PAD
+from rote.errors import UnknownName, UsageError
+from rote.models import tokenizer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from rote.data.outputs import Outputs
+    from rote.models._views import HeadsView
+
+__all__ = ["Answer", "Model", "Wording"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer to a question; `true` is the probability that the table gives it, where the model carries its table."""
+
+    token: str
+    probability: float
+    logit: float
+    true: float | None = None
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of a model: its vocabulary, what a token of a text is, and how many tokens a context has."""
+
+    vocabulary: tuple[str, ...]
+    tokens: Tokens
+    context: int
+    _ids: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._ids.update({token: i for i, token in enumerate(self.vocabulary)})
+
+    @property
+    def pad_id(self) -> int | None:
+        return self._ids.get(PAD)
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """Token ids of a context, padded on the left where the model knows padding."""
+        parts = tokenizer.encode_text(words, self.vocabulary, self.tokens, self.context)
+        for part in parts:
+            if part not in self._ids:
+                raise UnknownName("token", part, [t for t in self.vocabulary if t != PAD])
+        ids = [self._ids[part] for part in parts]
+        if len(ids) < self.context and PAD in self._ids and ids:
+            ids = [self._ids[PAD]] * (self.context - len(ids)) + ids
+        if len(ids) != self.context:
+            raise UsageError(
+                f"a context of this model has {self.context} token{'s' if self.context > 1 else ''}, got {len(ids)}"
+                f" ({', '.join(parts) or 'nothing'}); see `rote ask --help` for how tokens are separated."
+            )
+        return ids
+
+
+class Model(ABC):
+    """Weights with a meaning. `wording` is None for models that do not read tokens."""
+
+    kind: ClassVar[str]
+    """The name of the file that defines the class."""
+    arch: Architecture
+    wording: Wording | None = None
+    report: Mapping[str, Any] = {}
+    """What the construction has to say about how the weights were found; plain values."""
+    claims: Mapping[str, Any] = {}
+    """What else goes into the certificate, by key: sizes and measures that only this kind or construction has."""
+
+    @property
+    @abstractmethod
+    def module(self) -> nn.Module:
+        """The model as a torch module."""
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Write config.json, the weights and the tokenizer into an empty directory."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> Self:
+        """The model of a directory; what is missing, truncated or contradicts itself is refused."""
+
+    @abstractmethod
+    def outputs(self, dtype: str) -> Outputs:
+        """The model's own forward pass in a number format, on a copy: its weights stay as they are."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Parameters by counting convention; `full` is what the certificate calls params."""
+        return {name: self.arch.params(name) for name in CONVENTIONS}
+
+    @property
+    def stored(self) -> int:
+        """Numbers in the file."""
+        return sum(p.numel() for p in self.module.parameters())
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        """Token ids of a context in words."""
+        if self.wording is None:
+            raise UsageError("this model takes vectors, so it cannot be asked in words; use rote.verify.")
+        return self.wording.encode(words)
+
+    def answers(self, words: Sequence[str], top: int) -> list[Answer]:
+        """The most likely answers to a context, given as one text or token by token."""
+        import torch
+
+        ids = self.ids(words)
+        assert self.wording is not None, "a model without words refuses to encode them"
+        with torch.no_grad():
+            logits = self.logits(torch.tensor([ids]))[0].to(torch.float64)
+        probabilities = torch.softmax(logits, dim=0)
+        best = torch.topk(logits, min(top, len(logits))).indices.tolist()
+        return [Answer(self.wording.vocabulary[i], float(probabilities[i]), float(logits[i])) for i in best]
+
+    def logits(self, contexts: Any) -> Any:
+        """Scores (B, N) of the whole vocabulary after contexts (B, S) of token ids, for models that have such."""
+        return self.module(contexts)
+
+    def first_answers(self, contexts: Any) -> list[str]:
+        """The first answer to every context (B, S) of token ids."""
+        import torch
+
+        assert self.wording is not None, "contexts of ids need a vocabulary"
+        with torch.no_grad():
+            best = self.logits(torch.as_tensor(contexts)).argmax(dim=-1).tolist()
+        return [self.wording.vocabulary[i] for i in best]
+
+    def heads(self, ids: Sequence[int]) -> HeadsView | None:
+        """What the heads do with a context; None for models without attention over tokens."""
+        return None
+
+    def trace(self, ids: Sequence[int]) -> dict[str, Any] | None:
+        """Other things to be seen while the model answers, ready for JSON; None where there is nothing."""
+        return None
+
+    def shortcut(self) -> Any:
+        """A faster evaluator that the referee may use after it has checked that it applies; None for most kinds."""
+        return None
+
+    def export(self, path: Path, table: Any) -> dict[str, Any]:
+        """Write the model for other programs, judged by them; refused by kinds that have no such form."""
+        raise UsageError(
+            "only bit-extraction models of floats are exported as ONNX; build one with "
+            "--with kajitsuka2025_next_token --dtype float64."
+        )

@@ -1,0 +1,369 @@
+"""The one road: `build`, `load` and `verify`, for every kind of table, construction and model.
+
+    build   choose constructions and shapes, smallest first; admit; build; write; judge what was written; certify
+    load    read a directory back, every file checked against its certificate
+    verify  let the referee run every fact through what is on disk
+
+Nothing here knows a kind. A table says what it demands and scores what a model says, a construction hands over a model, a
+model writes and reads directories, the referee runs them with code of its own. Each kind is one file, found by its name:
+`rote/data/kinds`, `rote/constructions`, `rote/models`, `rote/referee`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rote import constructions, models, referee
+from rote._version import __version__
+from rote.certificate import Certificate
+from rote.config import Dtype, Shape
+from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
+from rote.data.table import Table
+from rote.data.verification import Verification, finite
+from rote.errors import CapacityError, CheckpointError, RoteError, UnknownName, UsageError
+from rote.memory import Memory, Staging
+from rote.models import Model, folders
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+__all__ = ["build", "choose", "load", "verify"]
+
+_MOST_ATTEMPTS = 40
+Choice = tuple[AnyConstruction, Options]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An attempt that was not handed over, and why; `memory` is what it built, if it got that far."""
+
+    reason: str
+    error: RoteError | None = None
+    memory: Memory | None = None
+
+
+def build(
+    table: Table,
+    with_: str | Options = "auto",
+    *,
+    n_heads: int | None = None,
+    d_model: int | None = None,
+    d_head: int | None = None,
+    d_mlp: int | None = None,
+    dtype: str | None = None,
+    arch: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    rng: np.random.Generator | int = 0,
+    partial: bool = False,
+    workplace: Path | None = None,
+    progress: Progress = quiet,
+) -> Memory:
+    """A model that recalls every fact, by construction and without a gradient step on the whole.
+
+    `with_` is a construction's Options record, such as `rote.ArgmaxFit(refine=True)`, its key, or "auto" for the one with
+    the fewest parameters that recalls everything; `options` are the fields of a record by name. What is not given of the
+    shape is planned. `arch` is the architecture of the model ("rote", or "llama" for a stock checkpoint), `dtype` the
+    format that it is stored in and must recall everything in. `rng` is a seed or a generator. With `partial` the best
+    model is handed over even if it loses facts. Temporary files go to `workplace`.
+    """
+    if not isinstance(table, Table):
+        raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
+    shape = Shape(n_heads, d_model, d_head, d_mlp)
+    chosen = choose(table, with_, options or {}, shape, arch, dtype)
+    attempts: list[Refused] = []
+    for construction, given, plan in _smallest_first(chosen, table, shape, dtype, attempts):
+        if sum(one.memory is not None for one in attempts) >= _MOST_ATTEMPTS:
+            break
+        number = construction.check_format(dtype)
+        # Every attempt starts from the seed, so that naming the construction and the shape gives the same weights.
+        generator, seed = _as_generator(rng)
+        job = Job(table, plan.architecture, given, number, generator, progress, partial, workplace)
+        try:
+            construction.admit(job)
+            memory, verdict = _certified(construction, job, construction.build(job), seed)
+        except RoteError as error:
+            if len(chosen) == 1:
+                raise
+            attempts.append(Refused(f"{construction.key}: {error}", error))
+            continue
+        if verdict.passed:
+            return _with_reason(memory, with_, plan, attempts)
+        attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory))
+    return _best_or_refusal(table, attempts, partial)
+
+
+def choose(
+    table: Table,
+    with_: str | Options,
+    options: Mapping[str, Any],
+    shape: Shape,
+    arch: str | None = None,
+    dtype: str | None = None,
+) -> list[Choice]:
+    """The constructions to try, each with its options; what does not go together is refused."""
+    known = constructions.registry()
+    if isinstance(with_, Options):
+        named = next((one for one in known.values() if one.Options is type(with_)), None)
+        if named is None or options:
+            raise UsageError(f"{type(with_).__name__} is the record of no construction, or options are given twice.")
+        return [_fitting(named, with_, table, shape, arch)]
+    if with_ != "auto":
+        if with_ not in known:
+            raise _no_construction(with_)
+        return [_fitting(known[with_], _record(known[with_], options), table, shape, arch)]
+    wanted = arch or "rote"
+    if wanted not in {one.arch for one in known.values()}:
+        raise UnknownName("architecture", wanted, {one.arch for one in known.values()})
+    able = [one for one in known.values() if one.arch == wanted and one.automatic and table.kind in one.accepts]
+    if not able:
+        others = [key for key, one in known.items() if table.kind in one.accepts]
+        raise UsageError(
+            f"no construction of the architecture {wanted} takes {table.kind} by itself; name one of "
+            f"{', '.join(others) or 'none'}."
+        )
+    fields = {*options, *(name for name in shape.given if name == "d_mlp")}
+    chosen = [one for one in able if all(name in one.told for name in fields)]
+    if not chosen:
+        raise UsageError(_clash(sorted(fields), able, "auto"))
+    if dtype is not None:
+        chosen = [one for one in chosen if dtype in one.dtypes] or chosen[:1]
+    return [(one, _record(one, options)) for one in chosen]
+
+
+def _no_construction(name: str) -> RoteError:
+    from rote import theorems
+
+    known = constructions.registry()
+    if name in theorems.registry():
+        return UsageError(f"{name} is a bound without a construction; choose one of {', '.join(known)}, or auto.")
+    return UnknownName("construction", name, [*known, "auto"])
+
+
+def _record(construction: AnyConstruction, options: Mapping[str, Any]) -> Options:
+    wrong = [name for name in options if name not in construction.Options.__dataclass_fields__]
+    if wrong:
+        raise UsageError(_clash(wrong, [construction], construction.key))
+    return construction.Options(**options)
+
+
+def _clash(names: list[str], able: list[AnyConstruction], with_: str) -> str:
+    """The sentence for an option that belongs to other constructions."""
+    owners = [key for key, one in constructions.registry().items() if all(name in one.told for name in names)]
+    said = " and ".join(names)
+    whose = f"it belongs to {', '.join(owners)}" if owners else "no construction has it"
+    mine = sorted({name for one in able for name in one.told})
+    takes = f"; {with_} takes {', '.join(mine)}" if mine else f"; {with_} has no options"
+    return f"{said} {'is' if len(names) == 1 else 'are'} not for {with_}: {whose}{takes}."
+
+
+def _fitting(
+    construction: AnyConstruction, options: Options, table: Table, shape: Shape, arch: str | None
+) -> Choice:
+    """A named construction, if it takes the table, the shape and the architecture."""
+    key = construction.key
+    if table.kind not in construction.accepts:
+        takers = [k for k, one in constructions.registry().items() if table.kind in one.accepts]
+        raise UsageError(
+            f"{key} builds from {' or '.join(construction.accepts)}, and this is a table of {table.kind}; for it choose "
+            f"one of {', '.join(takers) or 'none'}."
+        )
+    if arch not in (None, construction.arch):
+        raise UsageError(f"{key} builds a model of the architecture {construction.arch}, not {arch}; leave one out.")
+    beyond = [name for name in shape.given if name not in construction.told]
+    if beyond:
+        raise UsageError(f"{key} finds its own {' and '.join(beyond)}; leave {'it' if len(beyond) == 1 else 'them'} out.")
+    return construction, options
+
+
+def _smallest_first(
+    chosen: list[Choice], table: Table, shape: Shape, dtype: str | None, attempts: list[Refused]
+) -> Iterator[tuple[AnyConstruction, Options, Plan]]:
+    """Constructions with shapes, fewest parameters first."""
+    queue: list[tuple[int, int, Plan, Iterator[Plan]]] = []
+
+    def push(i: int, shapes: Iterator[Plan]) -> None:
+        try:
+            plan = next(shapes, None)
+        except RoteError as error:
+            if len(chosen) == 1:
+                raise
+            attempts.append(Refused(f"{chosen[i][0].key}: {error}", error))
+            return
+        if plan is not None:
+            heapq.heappush(queue, (plan.params, i, plan, shapes))
+
+    for i, (construction, options) in enumerate(chosen):
+        push(i, construction.shapes(table, shape, construction.check_format(dtype), options))
+    while queue:
+        _, i, plan, shapes = heapq.heappop(queue)
+        yield *chosen[i], plan
+        push(i, shapes)
+
+
+def _certified(
+    construction: AnyConstruction, job: Job[Any, Any], model: Model, seed: int | None
+) -> tuple[Memory, Verification]:
+    """Write the model, let the referee judge what is on disk, and certify what it found."""
+    staging = Staging(job.workplace)
+    folder = staging.path
+    model.write(folder)
+    for name, content in job.table.files().items():
+        (folder / name).write_bytes(content)
+    results: dict[str, Verification] = {}
+    for dtype in dict.fromkeys((job.dtype, *construction.formats(job.dtype))):
+        job.progress(f"verify {dtype}", 0, 1, None)
+        results[dtype] = _judged(folder, model, job.table, dtype, progress=job.progress)
+        if not results[job.dtype].passed and not job.partial:
+            # Where facts are lost at the format asked for, the others are not worth the time.
+            break
+    results = {dtype: results[dtype] for dtype in construction.formats(job.dtype) if dtype in results}
+    measures = construction.measures(job, model, folder, results)
+    certificate = _certificate(construction, job, model, folder, results, measures, seed)
+    return Memory(folder, model, certificate, staging), results[job.dtype]
+
+
+def _certificate(
+    construction: AnyConstruction,
+    job: Job[Any, Any],
+    model: Model,
+    folder: Path,
+    results: Mapping[str, Verification],
+    measures: Mapping[str, Any],
+    seed: int | None,
+) -> Certificate:
+    table, counts, bound = job.table, model.counts, construction.limit(job.table, model.arch, job.dtype)
+    most = None if bound is None else bound.facts
+    hashes = folders.hashes(folder)
+    errors = {name: finite(r.max_error) for name, r in results.items() if r.max_error is not None}
+    return Certificate(
+        construction=construction.key,
+        theorem=construction.source,
+        model=model.kind,
+        arch=construction.arch,
+        data=table.kind,
+        facts=table.n_facts,
+        facts_name=table.name,
+        facts_sha256=table.sha256,
+        dtype=job.dtype,
+        shape=model.arch.to_dict(),
+        params=counts["full"],
+        params_by_convention=counts,
+        stored_params=model.stored,
+        bits_per_param=table.bits / counts["full"],
+        bound=most,
+        bound_exceeded=most is not None and table.n_facts > most,
+        recall={name: r.recall for name, r in results.items()},
+        min_margin={name: finite(r.min_margin) for name, r in results.items()},
+        max_error=errors or None,
+        judged_by=results[job.dtype].judged_by,
+        weights_sha256=folders.weights_hash(hashes),
+        files_sha256=hashes,
+        tokens=table.tokens,
+        seed=seed,
+        version=__version__,
+        options=job.options.to_dict(),
+        read=folders.reading_record(table.reading),
+        conditioning=model.report.get("condition", model.report.get("condition_Z")),
+        report=dict(model.report),
+        claims={**model.claims, **measures},
+    )
+
+
+def _with_reason(memory: Memory, with_: str | Options, plan: Plan, attempts: list[Refused]) -> Memory:
+    if with_ != "auto":
+        return memory
+    first = f"{plan.construction} with {words(plan.architecture)}: the smallest shape tried that recalls everything"
+    chosen = "; ".join([first, *(one.reason for one in attempts)])
+    return Memory(memory.folder, memory.model, memory.certificate.replace(chosen=chosen), memory.staging)
+
+
+def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Memory:
+    """The best model of all that lose facts, if such is wanted; otherwise what stood in the way."""
+    lossy = [one.memory for one in attempts if one.memory is not None]
+    if lossy and partial:
+        return max(lossy, key=lambda memory: memory.certificate.recall[memory.certificate.dtype])
+    if not lossy and len(attempts) == 1 and attempts[0].error is not None:
+        raise attempts[0].error
+    tried = "; ".join(one.reason.rstrip(".") for one in attempts[-4:])
+    raise CapacityError(
+        f"no shape recalled all {table.n_facts:,} {table.noun}: {tried}. Allow more heads or a larger d_model, or ask "
+        "for a partial model to keep the best one."
+    )
+
+
+def load(directory: str | Path) -> Memory:
+    """Read a model directory back; missing, truncated or altered files are refused."""
+    folder = Path(directory)
+    certificate = Certificate.from_dict(
+        folders.read_json(folder / folders.CERTIFICATE), str(folder / folders.CERTIFICATE)
+    )
+    folders.check_files(folder, certificate)
+    return Memory(folder, models.get(certificate.model).read(folder, certificate), certificate)
+
+
+def verify(
+    model: Memory | nn.Module | str | Path,
+    table: Table | None = None,
+    *,
+    dtype: str | None = None,
+    tolerance: float = 1e-3,
+    other_facts: bool = True,
+    progress: Progress = quiet,
+) -> Verification:
+    """Run every fact through the model, by the referee's own forward pass, in the given number format.
+
+    A Memory or a directory is run as it is stored unless `dtype` says otherwise, from the files on disk; without a table
+    the one that the certificate names is read again. Any other module that maps contexts (B, S) of token ids to logits
+    (B, N), such as one that was trained, is run as a copy, in float32 unless told otherwise. Real targets count as
+    recalled within `tolerance` of the largest target. Without `other_facts` only the certificate's table is accepted.
+    """
+    if isinstance(model, (str, Path)):
+        model = load(model)
+    if not isinstance(model, Memory):
+        if table is None:
+            raise UsageError("a module has no certificate that could name its facts; give the table.")
+        return referee.judge_module(model, table, dtype or "float32", tolerance=tolerance)
+    certificate = model.certificate
+    known = model.table() if table is None else table
+    if not (other_facts or certificate.refers_to(known)):
+        raise CheckpointError(
+            f"{known.name} is not what {model.folder} was built from (its certificate names "
+            f"{certificate.facts_name!r}, {certificate.facts:,} {known.noun}, with another hash); give the original, or "
+            "pass --other-facts to check these all the same."
+        )
+    wording = model.model.wording
+    if wording is not None:
+        known = known.in_words_of(wording.vocabulary, wording.context)
+    return _judged(
+        model.folder, model.model, known, dtype or certificate.dtype, tolerance=tolerance, progress=progress
+    )
+
+
+def _judged(
+    folder: Path, model: Model, table: Table, dtype: str, *, tolerance: float = 1e-3, progress: Progress = quiet
+) -> Verification:
+    return referee.judge(
+        referee.read_stored(folder, model.kind),
+        table,
+        dtype,
+        tolerance=tolerance,
+        shortcut=model.shortcut(),
+        own=model.outputs,
+        advance=lambda done: progress(f"verify {dtype}", done, table.n_facts, None),
+    )
+
+
+def _as_generator(rng: np.random.Generator | int) -> tuple[np.random.Generator, int | None]:
+    """A generator, and the seed if it was given as one."""
+    import numpy as np
+
+    if isinstance(rng, int):
+        if rng < 0:
+            raise UsageError(f"a seed is a whole number from 0, got {rng}.")
+        return np.random.default_rng(rng), rng
+    return rng, None

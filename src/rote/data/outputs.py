@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Advance", "Leads", "Outputs"]
 
 Advance = Callable[[int], None]
-"""Called with each number of facts done."""
+"""Called with the number of facts done so far."""
 Leads = tuple[Any, Any]
 """The lead of every target (float64 array, negative where it is lost) and what was said instead (ids, -1 for none)."""
 
@@ -35,6 +35,8 @@ class Outputs:
     rows_at_once: int = 4096
     evaluator: str | None = None
     judged_by: str = "referee"
+    advance: Advance | None = None
+    """Called with the number of facts done so far, where somebody wants to know; set by whoever asks."""
 
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         """Leads of integer targets, (B,) or (B, S), and what the model says, of the same shape."""

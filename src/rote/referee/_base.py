@@ -1,0 +1,101 @@
+"""What is judged, as it lies on disk, and the contract of judges."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rote.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rote.data.outputs import Outputs
+
+__all__ = ["FLOATS", "Judge", "Stored", "read_stored"]
+
+FLOATS = ("float64", "float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A model as it is stored: its kind, its configuration and its tensors; nothing of the code that wrote them."""
+
+    kind: str
+    config: Mapping[str, Any]
+    tensors: Mapping[str, Tensor] = field(repr=False)
+    folder: Path | None = None
+    """None for a module that was never written."""
+
+    def tensor(self, name: str) -> Tensor:
+        """One tensor by name; a model that lacks it is refused."""
+        if name not in self.tensors:
+            raise CheckpointError(f"the model has no tensor {name!r}; the file is foreign or damaged.")
+        return self.tensors[name]
+
+
+class _FileTensors(Mapping[str, "Tensor"]):
+    """The tensors of a file, read when the first of them is asked for, as some judges read files in their own way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return load_file(self._path)
+        except (SafetensorError, ValueError, OSError) as error:
+            raise CheckpointError(f"{self._path} cannot be read ({error}); the file is missing or damaged.") from None
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def read_stored(folder: Path, kind: str) -> Stored:
+    """The model of a directory, with code of the referee's own."""
+    path, config = folder / "config.json", {}
+    if path.is_file():
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} is no valid JSON ({error}); the file was truncated or edited.") from None
+        if not isinstance(config, dict) or config.get("model", kind) != kind:
+            raise CheckpointError(f"{path} does not describe a model of the kind {kind!r}; the file was edited.")
+    return Stored(kind, config, _FileTensors(folder / "model.safetensors"), folder)
+
+
+class Judge(ABC):
+    """Runs one kind of model. A file in `referee/judges` defines `judge`, an instance; its name is the kind."""
+
+    kind: str = ""
+    dtypes: tuple[str, ...] = FLOATS
+    """Number formats in which this kind of model can be run."""
+
+    @abstractmethod
+    def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Outputs:
+        """What the stored model says, with weights and arithmetic in a number format.
+
+        A shortcut is a faster evaluator of the model's; a judge may use it only where it proves itself.
+        """
+
+    def no_use_for(self, dtype: str) -> str:
+        """Why a number format that exists is refused."""
+        return f"this model is made of floating-point numbers, so it cannot be run as {dtype}; use {self.dtypes[0]}."
+
+    def doubts(self, stored: Stored, dtype: str) -> bool:
+        """Whether the model's own forward pass must give the answers too, where there is one."""
+        return False

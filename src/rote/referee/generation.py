@@ -1,0 +1,234 @@
+"""What the grafted model on disk says: whole answers in free generation, and what became of everything else.
+
+Generation is greedy over the whole vocabulary, from the prompt alone; each token is the model's own, fed back. No row
+is told its answer. A fact is recalled if the tokens up to and with the end token are those of its answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rote.errors import CheckpointError
+from rote.graft.prompts import Prompt, encode
+from rote.graft.states import Prefixes, batches, common_prefix
+
+__all__ = ["STANDARD", "Locality", "Tally", "continuations", "locality", "recite", "shorten", "speak"]
+
+Ids = tuple[int, ...]
+Advance = Callable[[int], None]
+
+STANDARD = (
+    "The capital of France is",
+    "Once upon a time, there was a",
+    "def fibonacci(n):",
+    "The opposite of hot is",
+    "Airports are built outside of cities because",
+)
+
+
+@torch.no_grad()
+def speak(
+    model: Any,
+    prompts: Sequence[Ids],
+    lengths: Sequence[int],
+    advance: Advance = lambda _: None,
+    going: Callable[[Ids], bool] = lambda _: True,
+) -> tuple[list[Ids], list[float]]:
+    """Greedy continuations of at most the given lengths, and the probability of each first token.
+
+    A continuation ends early where `going`, asked after each of its tokens, says so.
+    """
+    said: list[Ids] = [()] * len(prompts)
+    sure = [0.0] * len(prompts)
+    prefixes = Prefixes(model)
+    for batch in batches(prompts, [(len(p), n) for p, n in zip(prompts, lengths, strict=True)]):
+        rows = [tuple(prompts[i]) for i in batch]
+        if not rows[0]:
+            # Nothing of the text is in the tokenizer's vocabulary, so there is nothing to go on from.
+            continue
+        shared = common_prefix(rows, len(rows[0]) - 1) if len(rows) > 1 else ()
+        past = prefixes(shared, len(rows))
+        ids = torch.tensor([row[len(shared) :] for row in rows])
+        left = list(batch)
+        for step in range(lengths[batch[0]]):
+            out = model.model(input_ids=ids, past_key_values=past, use_cache=True)
+            past = out.past_key_values
+            # The head on contiguous rows: on a view of the last positions it would take ten times as long.
+            logits = model.lm_head(out.last_hidden_state[:, -1].contiguous()).float()
+            ids = logits.argmax(1, keepdim=True)
+            if step == 0:
+                for i, p in zip(left, torch.softmax(logits, 1).amax(1).tolist(), strict=True):
+                    sure[i] = p
+            for i, token in zip(left, ids[:, 0].tolist(), strict=True):
+                said[i] += (token,)
+            alive = [k for k, i in enumerate(left) if going(said[i])]
+            if not alive:
+                break
+            if len(alive) < len(left):
+                kept = torch.tensor(alive)
+                past.batch_select_indices(kept)
+                ids, left = ids[kept], [left[k] for k in alive]
+        advance(len(batch))
+    return said, sure
+
+
+def shorten(ids: Ids, end_id: int) -> Ids:
+    """Up to and with the first end token."""
+    return ids[: ids.index(end_id) + 1] if end_id in ids else ids
+
+
+def recite(model: Any, prompts: Sequence[Prompt], end_id: int, advance: Advance = lambda _: None) -> list[Ids]:
+    """What the model says to each prompt, up to the end token or as long as the right answer is."""
+    said, _ = speak(
+        model,
+        [p.ids for p in prompts],
+        [len(p.answer_ids) for p in prompts],
+        advance,
+        going=lambda ids: ids[-1] != end_id,
+    )
+    return [shorten(ids, end_id) for ids in said]
+
+
+def continuations(model: Any, tokenizer: Any, texts: Sequence[str], end_id: int, length: int = 16) -> list[str]:
+    """Greedy continuations as text."""
+    ids = encode(tokenizer, texts)
+    said, _ = speak(model, ids, [length] * len(texts), going=lambda one: one[-1] != end_id)
+    return [str(tokenizer.decode(list(shorten(one, end_id)), skip_special_tokens=False)) for one in said]
+
+
+@dataclass(frozen=True)
+class Locality:
+    """Before and after on text that the fit has not seen."""
+
+    tokens: int
+    perplexity_before: float
+    perplexity_after: float
+    mean_kl: float
+    largest_kl: float
+    top1_changed: int
+    touched: int
+    """Tokens whose distribution moved by more than 1e-4 (KL)."""
+
+    @property
+    def perplexity_change(self) -> float:
+        return self.perplexity_after / self.perplexity_before - 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "perplexity_change": self.perplexity_change,
+            "top1_unchanged": 1.0 - self.top1_changed / max(1, self.tokens),
+        }
+
+
+class Tally:
+    """Sums over tokens of what two models say."""
+
+    def __init__(self) -> None:
+        self.counts = [0, 0, 0, 0]
+        self.sums = [0.0, 0.0, 0.0]
+        self.largest = 0.0
+
+    def same(self, logits: Tensor, following: Tensor) -> None:
+        """Rows on which both models agree bit for bit; `following` is the next token, or -1 at the end."""
+        loss = float(_losses(logits, following).double().sum())
+        self.counts[0] += len(logits)
+        self.counts[3] += int((following >= 0).sum())
+        self.sums[0] += loss
+        self.sums[1] += loss
+
+    def other(self, before: Tensor, after: Tensor, following: Tensor) -> None:
+        """Rows on which they may differ."""
+        for k, logits in enumerate((before, after)):
+            self.sums[k] += float(_losses(logits, following).double().sum())
+        self.counts[0] += len(before)
+        self.counts[1] += int((before.argmax(1) != after.argmax(1)).sum())
+        self.counts[3] += int((following >= 0).sum())
+        before, after = torch.log_softmax(before, 1), torch.log_softmax(after, 1)
+        kl = (before.exp() * (before - after)).sum(1)
+        self.sums[2] += float(kl.double().sum())
+        self.counts[2] += int((kl > 1e-4).sum())
+        self.largest = max(self.largest, float(kl.max())) if len(kl) else self.largest
+
+    def result(self) -> Locality:
+        predicted = max(1, self.counts[3])
+        return Locality(
+            self.counts[0],
+            math.exp(self.sums[0] / predicted),
+            math.exp(self.sums[1] / predicted),
+            max(0.0, self.sums[2] / max(1, self.counts[0])),
+            self.largest,
+            self.counts[1],
+            self.counts[2],
+        )
+
+
+def _losses(logits: Tensor, following: Tensor) -> Tensor:
+    some = following >= 0
+    known = logits[some] if not bool(some.all()) else logits
+    return torch.logsumexp(known, 1) - known.gather(1, following[some, None])[:, 0]
+
+
+@torch.no_grad()
+def locality(
+    original: Any, grafted: Any, windows: Sequence[Ids], n_added: int, advance: Advance = lambda _: None
+) -> Locality:
+    """Compare the grafted model with the original on windows of text.
+
+    The layers below the added ones are the original's, so what enters the first added layer is the original's last
+    state, and one pass tells both; for the first window that is checked on the original. Where the added layers leave
+    a state as it was, bit for bit, both models say the same.
+    """
+    tally = Tally()
+    entering: list[Tensor] = []
+    leaving: list[Tensor] = []
+    hooks = [
+        grafted.model.layers[-n_added].register_forward_pre_hook(lambda _, inputs: entering.append(inputs[0])),
+        grafted.model.norm.register_forward_pre_hook(lambda _, inputs: leaving.append(inputs[0])),
+    ]
+    try:
+        _check_below(original, grafted, tuple(windows[0]), entering)
+        for batch in batches(windows, [len(window) for window in windows], tokens=1024):
+            ids = torch.tensor([tuple(windows[i]) for i in batch])
+            entering.clear()
+            leaving.clear()
+            grafted.model(input_ids=ids, use_cache=False)
+            before, after = entering[-1].flatten(0, 1), leaving[-1].flatten(0, 1)
+            following = torch.cat([ids[:, 1:], torch.full((len(ids), 1), -1)], 1).flatten()
+            moved = (before != after).any(1)
+            tally.same(_logits(grafted, after[~moved]), following[~moved])
+            if moved.any():
+                tally.other(_logits(original, before[moved]), _logits(grafted, after[moved]), following[moved])
+            advance(len(batch))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return tally.result()
+
+
+def _logits(model: Any, states: Tensor) -> Tensor:
+    """What the model says after final states."""
+    logits: Tensor = model.lm_head(model.model.norm(states)).float()
+    return logits
+
+
+def _check_below(original: Any, grafted: Any, window: Ids, entering: list[Tensor]) -> None:
+    """The grafted model's lower layers must be the original."""
+    last: list[Tensor] = []
+    hook = original.model.norm.register_forward_pre_hook(lambda _, inputs: last.append(inputs[0]))
+    try:
+        original.model(input_ids=torch.tensor([window]), use_cache=False)
+        grafted.model(input_ids=torch.tensor([window]), use_cache=False)
+    finally:
+        hook.remove()
+    if not torch.equal(last[-1], entering[-1]):
+        raise CheckpointError(
+            "the written model's lower layers do not give the states of the original; the files on disk are not what "
+            "was written, graft again."
+        )

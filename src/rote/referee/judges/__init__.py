@@ -1,0 +1,1 @@
+"""One judge a kind of model, in a file of its name."""

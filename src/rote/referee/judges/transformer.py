@@ -1,0 +1,43 @@
+"""The judge of the reference transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rote.data.outputs import Outputs
+from rote.errors import CheckpointError, UsageError
+from rote.referee._base import Judge, Stored
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["judge"]
+
+_NAMES = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "W_U")
+_MLP = ("W_gate", "W_up", "W_down")
+
+
+class TransformerJudge(Judge):
+    def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Outputs:
+        from rote.referee.forward import TORCH_DTYPES, rows_at_once, token_logits
+        from rote.referee.outputs import TokenScores
+
+        number, activation = TORCH_DTYPES[dtype], stored.config.get("activation", "identity")
+        if activation not in ("identity", "silu"):
+            raise CheckpointError(f"config.json names an unknown activation {str(activation)[:40]!r}; it was edited.")
+        names = (*_NAMES, *(_MLP if any(name in stored.tensors for name in _MLP) else ()))
+        weights = {name: stored.tensor(name).detach().to(number) for name in names}
+        vocab, length = len(weights["W_E"]), len(weights["W_pos"])
+
+        def logits(contexts: Tensor) -> Tensor:
+            if contexts.shape[1] != length:
+                raise UsageError(f"this model reads contexts of {length} tokens, these facts have {contexts.shape[1]}.")
+            if int(contexts.max()) >= vocab:
+                raise UsageError(f"this model knows {vocab:,} tokens, these facts have more; it was made for others.")
+            return token_logits(weights, contexts, number, activation)
+
+        return TokenScores(logits, rows_at_once(weights, length))
+
+
+judge = TransformerJudge()

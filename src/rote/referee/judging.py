@@ -1,0 +1,81 @@
+"""The two ways to judge: what is on disk, and a module that somebody hands over."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rote.config import DTYPES, check_dtype
+from rote.errors import UnknownName, UsageError
+from rote.referee._base import FLOATS, Judge, Stored
+from rote.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from rote.data.outputs import Advance, Outputs
+    from rote.data.table import Table
+    from rote.data.verification import Verification
+
+__all__ = ["OWN", "judge", "judge_module", "register", "registry"]
+
+OWN = "the model's own forward pass"
+
+_package = __name__.rpartition(".")[0]
+_folder = __file__.rpartition("judging")[0]
+_judges: Registry[Judge] = Registry("judge", f"{_package}.judges", [f"{_folder}judges"], Judge, slot="kind")
+registry, register = _judges.all, _judges.register
+
+
+def judge(
+    stored: Stored,
+    table: Table,
+    dtype: str,
+    *,
+    tolerance: float = 1e-3,
+    shortcut: Callable[..., Any] | None = None,
+    own: Callable[[str], Outputs] | None = None,
+    advance: Advance | None = None,
+) -> Verification:
+    """Run every fact of a table through a stored model, in a number format.
+
+    A kind of model that the referee has no judge for is run by `own`, its own forward pass, and the verification says
+    so. `advance` is called with the number of facts done.
+    """
+    from rote.referee.outputs import Worse
+
+    entry = registry().get(stored.kind)
+    if entry is None:
+        if own is None:
+            raise UnknownName("judge for models of the kind", stored.kind, registry())
+        outputs = own(check_dtype(dtype))
+        outputs.judged_by = OWN
+    else:
+        if dtype not in entry.dtypes:
+            if dtype in DTYPES:
+                raise UsageError(entry.no_use_for(dtype))
+            raise UnknownName("number format", dtype, entry.dtypes)
+        outputs = entry.outputs(stored, dtype, shortcut)
+        if own is not None and entry.doubts(stored, dtype):
+            outputs = Worse(outputs, own(dtype))
+    outputs.advance = advance
+    return table.score(outputs, dtype, tolerance=tolerance)
+
+
+def judge_module(module: nn.Module, table: Table, dtype: str, *, tolerance: float = 1e-3) -> Verification:
+    """Run every fact through a module that maps contexts (B, S) to logits (B, N), or (contexts, queries) to outputs.
+
+    It is a copy that is moved to the number format and run; the caller's module stays as it is. A module with a method
+    `stored`, such as rote's own, is judged as if it had been read from disk: by the referee's own forward pass.
+    """
+    describe = getattr(module, "stored", None)
+    if callable(describe):
+        return judge(Stored(*describe()), table, dtype, tolerance=tolerance)
+    from rote.referee.forward import TORCH_DTYPES
+    from rote.referee.outputs import ModuleOutputs
+
+    if dtype not in TORCH_DTYPES:
+        raise UnknownName("number format", dtype, FLOATS)
+    typed = copy.deepcopy(module).to("cpu", TORCH_DTYPES[dtype]).eval()
+    return table.score(ModuleOutputs(typed, TORCH_DTYPES[dtype]), dtype, tolerance=tolerance)

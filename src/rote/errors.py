@@ -27,6 +27,7 @@ __all__ = [
     "CheckpointError",
     "ConflictError",
     "DataError",
+    "FactsLost",
     "MissingExtra",
     "OutputError",
     "RoteError",
@@ -70,6 +71,10 @@ class ShapeError(RoteError):
 
 class CapacityError(ShapeError):
     """More facts than a shape can hold."""
+
+
+class FactsLost(CapacityError):
+    """A build that ended without all facts; a larger shape may do."""
 
 
 class DataError(RoteError):

@@ -1,8 +1,6 @@
 """The records and the base class that every theorem file uses.
 
-A theorem answers two questions. `bound(setting)`: how many facts does this shape hold, under which conditions?
-`plan(demand)`: what is the smallest shape that holds so many facts? The second is only answered by theorems that come
-with a construction.
+A theorem answers one question, `bound(setting)`: how many facts does this shape hold, and under which conditions?
 """
 
 from __future__ import annotations
@@ -12,22 +10,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rote.config import LARGEST, Architecture, Dtype, bits_of
+from rote.config import Architecture, Dtype
 from rote.errors import ShapeError, UsageError
 
 __all__ = [
     "Bound",
     "Citation",
     "Condition",
-    "Demand",
     "Kind",
-    "NoPlan",
-    "Plan",
     "Setting",
     "Status",
     "Theorem",
     "condition",
-    "stored_bytes",
 ]
 
 Kind = Literal["lower", "upper", "order", "empirical"]
@@ -95,7 +89,7 @@ class Setting:
         if self.kruskal is not None and self.kruskal > self.arch.d_model:
             raise ShapeError(
                 f"the Kruskal rank of vectors in {self.arch.d_model} dimensions is at most {self.arch.d_model}, "
-                f"got {self.kruskal}; check --kruskal and --d-model."
+                f"got {self.kruskal}; check both."
             )
         if self.distinct_last is not None and self.distinct_last > self.arch.vocab:
             raise ShapeError(
@@ -155,55 +149,10 @@ class Bound:
         }
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The smallest shape that a construction needs for a demand."""
-
-    construction: str
-    architecture: Architecture
-    params: int
-    bytes: int
-    facts: int
-    """How many facts the shape holds: at least as many as were asked for."""
-    note: str = ""
-    dtype: Dtype = "float32"
-    max_bits: int | None = None
-    """Bits of the widest weight, for exact networks."""
-    counts: str = "all weights of the shape"
-    """Which weights `params` counts."""
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {
-            "construction": self.construction,
-            "architecture": self.architecture.to_dict(),
-            "params": self.params,
-            "bytes": self.bytes,
-            "facts": self.facts,
-            "dtype": self.dtype,
-            "counts": self.counts,
-            "note": self.note,
-        }
-        if self.max_bits is not None:
-            record["max_bits"] = self.max_bits
-        return record
-
-
-@dataclass(frozen=True)
-class NoPlan:
-    """Why a construction has no shape for a demand."""
-
-    construction: str
-    reason: str
-
-    def to_dict(self) -> dict[str, str]:
-        return {"construction": self.construction, "reason": self.reason}
-
-
 class Theorem(ABC):
     """One statement about memorisation. A file of this package makes one instance, called `theorem`.
 
-    The registry calls `bound` for `rote bound`, and `plan` for `rote plan`. `key` is the file's name, set by the
-    registry on import.
+    `key` is the file's name, set by the registry on import.
     """
 
     key: str = ""
@@ -214,18 +163,12 @@ class Theorem(ABC):
     """One or two sentences, in the project's names, for lists."""
     promises: str = "recall of every fact"
     """What holding a fact means here: "recall of every fact", "accuracy", "existence up to constants", ..."""
-    constructive: bool = False
-    """Whether `plan` gives shapes."""
     takes_vectors: bool = False
     """Whether it speaks of vectors rather than tokens."""
 
     @abstractmethod
     def bound(self, setting: Setting) -> Bound:
         """What the theorem says about a shape; never raises for a valid setting."""
-
-    def plan(self, demand: Demand) -> Plan | NoPlan | None:
-        """The smallest shape for a demand; None for a theorem that comes without a construction."""
-        return None
 
     def make(
         self,
@@ -252,8 +195,3 @@ class Theorem(ABC):
             counts=counts,
             bits_per_fact=setting.bits_per_fact if bits_per_fact is None else bits_per_fact,
         )
-
-
-def stored_bytes(params: int, dtype: Dtype) -> int:
-    """Bytes of so many weights; exact numbers are counted as 64-bit ones by callers that do not know better."""
-    return params * (bits_of(dtype) or 64) // 8

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["attention_capacity", "attention_rank", "mlp_capacity"]
+from rote.config import Architecture
+
+__all__ = ["argmax_capacity", "attention_capacity", "attention_rank", "mlp_capacity"]
 
 
 SAFETY = 0.8
+COARSE_ROOM = 2
+"""Room for the rounding of 16-bit formats: a plan is made for so many times the facts."""
 
 
 def attention_rank(n_tokens: int, context: int, d_head: int, n_heads: int) -> int:
@@ -34,6 +38,12 @@ def attention_capacity(n_tokens: int, n_targets: int, context: int, d_model: int
     bits = math.log2(max(n_targets, 2))
     threshold = 1.4 * useful * (rank + min(0.7 * n_targets, rank)) / bits
     return int(max(0.9 * rank, min(SAFETY * threshold - 1.5 * math.sqrt(threshold), 20 * rank)))
+
+
+def argmax_capacity(arch: Architecture, n_targets: int, dtype: str) -> int:
+    """The same for a shape and a number format."""
+    room = COARSE_ROOM if dtype in ("bfloat16", "float16") else 1
+    return attention_capacity(arch.vocab, n_targets, arch.context, arch.d_model, arch.d_head, arch.n_heads) // room
 
 
 def mlp_capacity(d_model: int, d_mlp: int, n_targets: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rote.theorems._base import Citation
+from rote.theorems import Citation
 
 __all__ = ["dana2025", "kajitsuka2025", "kim2023", "madden2024", "mahdavi2024", "yang2026"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rote.config import Architecture
-from rote.theorems._base import Condition, Setting, condition
+from rote.theorems import Condition, Setting, condition
 
 __all__ = ["association_capacity", "conditions", "feature_rank", "formula"]
 

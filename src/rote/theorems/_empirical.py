@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 
 __all__ = ["BitsPerParameter"]
 

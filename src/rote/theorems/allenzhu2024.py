@@ -8,7 +8,7 @@ Differs:   turned into facts by log2 N bits for a fact.
 
 from __future__ import annotations
 
-from rote.theorems._base import Citation
+from rote.theorems import Citation
 from rote.theorems._empirical import BitsPerParameter
 
 __all__ = ["theorem"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from rote.config import bits_of
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import kajitsuka2025
 
 __all__ = ["theorem"]

@@ -9,8 +9,7 @@ Differs:   `facts` is the number stored, H d_h + d; lucky guesses are in the acc
 
 from __future__ import annotations
 
-from rote.theorems import _dana
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, _dana, condition
 from rote.theorems._citations import dana2025
 
 __all__ = ["accuracy", "theorem"]

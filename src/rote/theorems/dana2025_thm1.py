@@ -6,22 +6,20 @@ Statement: let pi give every context a prior and a next-token distribution of fu
            C eps ||W E||_2 + gamma, for every gamma > 0.
 Notation:  H = n_heads, d = d_model, d_h = d_head, T_eps = contexts that matter.
 Source:    arXiv 2411.10115 v2.
-Differs:   the rank condition of Corollary 1 applies here too; `facts` counts contexts. Built with
-           `rote build --task distribution`: the skip is folded in exactly, so gamma is 0; C is that of equation 14 with
+Differs:   the rank condition of Corollary 1 applies here too; `facts` counts contexts. As built here
+           the skip is folded in exactly, so gamma is 0; C is that of equation 14 with
            the factor 2 of equation 13. For eps > 0 the construction is poor: see `distribution_refit`.
 """
 
 from __future__ import annotations
 
-from rote.theorems import _dana
-from rote.theorems._base import Bound, Setting, condition
+from rote.theorems import Bound, Setting, Theorem, _dana, condition
 from rote.theorems._citations import dana2025
-from rote.theorems._distribution import DistributionBuilder
 
 __all__ = ["theorem"]
 
 
-class _Theorem(DistributionBuilder):
+class _Theorem(Theorem):
     title = "Attention only, next-token distributions"
     kind = "lower"
     citation = dana2025("Theorem 1")
@@ -29,7 +27,6 @@ class _Theorem(DistributionBuilder):
         "One attention-only layer gives H d_h + d contexts the best distributions that any model of width d can."
     )
     promises = "the divergence of the best sequence encoder"
-    method = "interpolation"
 
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import dana2025
 
 __all__ = ["theorem"]

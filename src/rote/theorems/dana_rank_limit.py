@@ -11,8 +11,7 @@ Differs:   ours: a head's output is an average of token and position vectors, N 
 
 from __future__ import annotations
 
-from rote.theorems import _dana
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, _dana, condition
 from rote.theorems._citations import dana2025
 
 __all__ = ["theorem"]

@@ -12,15 +12,13 @@ Differs:   Theorem 1 interpolates the likely contexts and leaves the others to c
 
 from __future__ import annotations
 
-from rote.theorems import _dana
-from rote.theorems._base import Bound, Setting, condition
+from rote.theorems import Bound, Setting, Theorem, _dana, condition
 from rote.theorems._citations import dana2025
-from rote.theorems._distribution import DistributionBuilder
 
 __all__ = ["theorem"]
 
 
-class _Theorem(DistributionBuilder):
+class _Theorem(Theorem):
     title = "Attention only, distributions refitted"
     kind = "empirical"
     citation = dana2025("Theorem 1, refitted by rote")
@@ -28,7 +26,6 @@ class _Theorem(DistributionBuilder):
         "A convex fit of all distributions on the features of Theorem 1 costs about eps nats over the best encoder."
     )
     promises = "a divergence; measured, not proved"
-    method = "refit"
 
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch

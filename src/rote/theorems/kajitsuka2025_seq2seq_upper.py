@@ -9,7 +9,7 @@ Differs:   nothing; constants are not given, so this stays an order.
 
 from __future__ import annotations
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import kajitsuka2025
 
 __all__ = ["theorem"]

@@ -9,7 +9,7 @@ Differs:   nothing; constants and logarithms are not given, so this stays an ord
 
 from __future__ import annotations
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import kim2023
 
 __all__ = ["theorem"]

@@ -10,7 +10,7 @@ Differs:   nothing; the constant is not universal, so this stays an order. It sp
 
 from __future__ import annotations
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import madden2024
 
 __all__ = ["theorem"]

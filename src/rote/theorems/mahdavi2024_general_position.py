@@ -11,7 +11,7 @@ Differs:   we add what the formula silently needs. Heads must be full width (d_h
 
 from __future__ import annotations
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import mahdavi2024
 from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params
 

@@ -9,7 +9,7 @@ Differs:   written with min(n, Q, d_h), so that it joins up with Theorem 1 at Q 
 
 from __future__ import annotations
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import mahdavi2024
 from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params, rank_of_contexts
 

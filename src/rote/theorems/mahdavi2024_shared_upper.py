@@ -10,7 +10,7 @@ Differs:   we take the minimum with H d, the number of columns of Z, which matte
 
 from __future__ import annotations
 
-from rote.theorems._base import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 from rote.theorems._citations import mahdavi2024
 from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params
 

@@ -1,4 +1,4 @@
-"""Vectors as sequences for the bit-extraction theorem: norms, distances, and duplicates up to order."""
+"""Vectors as sequences for bit extraction: norms, distances, and duplicates up to order."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ import numpy as np
 from rote.errors import AssumptionError, UsageError
 
 if TYPE_CHECKING:
+    from rote.constructions._base import Job
+    from rote.constructions.kajitsuka2025_next_token import BitExtraction
     from rote.data import VectorTable
-    from rote.solvers.record import Options
 
 __all__ = ["check_vectors"]
 
 
-def check_vectors(data: VectorTable, options: Options, theorem: str) -> None:
+def check_vectors(job: Job[VectorTable, BitExtraction], key: str) -> None:
     """(r, delta)-separation and distinctness up to order; the first offender is named."""
     from rote.solvers.exact.bags import closest_tokens, equal_bags
 
-    if options.dtype != "exact":
-        raise UsageError(f"{theorem} takes vectors in exact arithmetic only; leave out --precision, or say exact.")
+    table, options = job.table, job.options
+    if table.n_classes is None:
+        raise AssumptionError(f"{key} stores labels, and these vectors have real targets; give class labels.")
+    if job.dtype != "exact":
+        raise UsageError(f"{key} takes vectors in exact arithmetic only, not as {job.dtype}; build in exact.")
     if options.with_positions:
-        raise UsageError("--with-positions is for token facts; add a coordinate to the vectors instead.")
+        raise UsageError("positions are for token facts; add a coordinate to the vectors instead.")
     for name, value in (("delta", options.delta), ("radius", options.radius)):
         if value is not None and not (math.isfinite(value) and value > 0):
-            raise UsageError(f"--{name} must be a finite number above 0, got {value:g}.")
-    sequences = data.sequences()
+            raise UsageError(f"{name} must be a finite number above 0, got {value:g}.")
+    sequences = table.sequences()
     t, n, d = sequences.shape
     tokens, first, index = np.unique(sequences.reshape(t * n, d), axis=0, return_index=True, return_inverse=True)
 
@@ -40,20 +44,20 @@ def check_vectors(data: VectorTable, options: Options, theorem: str) -> None:
         worst = int(np.argmax(norms))
         if norms[worst] > options.radius:
             raise AssumptionError(
-                f"{theorem} needs tokens of norm at most r = {options.radius:g}; {where(worst)} has norm "
+                f"{key} needs tokens of norm at most r = {options.radius:g}; {where(worst)} has norm "
                 f"{norms[worst]:.6g}, {int((norms > options.radius).sum()):,} tokens in all. Scale the vectors."
             )
     if options.delta is not None:
         pair = closest_tokens(tokens)
         if pair is not None and pair.distance < options.delta:
             raise AssumptionError(
-                f"{theorem} needs distinct tokens at least delta = {options.delta:g} apart; {where(pair.first)} and "
-                f"{where(pair.second)} are {pair.distance:.6g} apart. Merge them, or lower --delta."
+                f"{key} needs distinct tokens at least delta = {options.delta:g} apart; {where(pair.first)} and "
+                f"{where(pair.second)} are {pair.distance:.6g} apart. Merge them, or lower delta."
             )
     clash = equal_bags(index.reshape(t, n))
     if clash is not None:
         one, other, count = clash
         raise AssumptionError(
-            f"{theorem} adds up tokens, so sequences must differ as bags; examples {one + 1} and {other + 1} have the "
+            f"{key} adds up tokens, so sequences must differ as bags; examples {one + 1} and {other + 1} have the "
             f"same vectors up to order, {count:,} such examples in all. Drop one of them."
         )

@@ -1,0 +1,222 @@
+"""The argmax fit: random heads, and a convex fit of W_O by the facts' cross-entropy. See `rote.theorems.argmax_fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rote.config import Architecture, Dtype
+from rote.constructions._base import Job, NoPlan, Options, Plan, option, stored_bytes
+from rote.constructions._data import TokenConstruction, wording
+from rote.errors import AssumptionError
+from rote.theorems import Bound, Demand, condition
+from rote.theorems._capacity_estimates import argmax_capacity
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rote.data import FactTable
+    from rote.models import Model
+
+__all__ = ["ArgmaxFit", "construction"]
+
+WIDTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+MOST_FEATURES = 3000
+"""Features beyond which the fit takes minutes (one eigendecomposition of that size)."""
+NARROW = 8
+"""Narrower streams need weights too large for float32 in large tables."""
+SMALL_TABLE = 300
+STRUCTURED_WIDTH = 16
+TINY_TABLE = 1000
+
+
+@dataclass(frozen=True)
+class ArgmaxFit(Options):
+    """What the argmax fit may be told."""
+
+    refine: bool = option(False, "Where a convex fit stops short, fit more weights (no guarantee, holds more).")
+    rank1_qk: bool = option(False, "Query-key maps of rank 1 (fewer parameters).")
+
+
+class _Construction(TokenConstruction[ArgmaxFit]):
+    Options = ArgmaxFit
+    title = "Attention only, convex fit of the argmax"
+    exact = False
+    estimate = "estimate for random tables"
+
+    def plan(self, demand: Demand) -> Plan | NoPlan:
+        if demand.context < 2:
+            return NoPlan(
+                self.key, "a context of one token gives the heads nothing to attend to; it needs context >= 2"
+            )
+        best: Architecture | None = None
+        small: Architecture | None = None
+        coarse = demand.dtype in ("bfloat16", "float16")
+        for d in [demand.d_model] if demand.d_model else WIDTHS:
+            for d_head in [demand.d_head] if demand.d_head else sorted({d, max(1, d // 2), max(1, d // 4)}):
+                arch = self._fewest_heads(demand, d, d_head)
+                if arch is None:
+                    continue
+                narrow = demand.d_model is None and d < NARROW and (demand.n_facts > SMALL_TABLE or coarse)
+                if arch.n_heads * d_head > MOST_FEATURES or narrow:
+                    if small is None or arch.n_heads * d_head < small.n_heads * small.d_head:
+                        small = arch
+                elif best is None or (arch.params(), arch.n_heads) < (best.params(), best.n_heads):
+                    best = arch
+        best = best or small
+        if best is None:
+            return NoPlan(self.key, f"{demand.n_heads or 'no number of'} heads of the given widths hold so many facts")
+        return self.as_plan(best, demand)
+
+    @staticmethod
+    def _fewest_heads(demand: Demand, d: int, d_head: int) -> Architecture | None:
+        if d_head > d:
+            return None
+
+        def holds(heads: int) -> bool:
+            arch = Architecture(heads, d, d_head, demand.context, demand.vocab)
+            return argmax_capacity(arch, demand.n_targets or demand.vocab, demand.dtype) >= demand.n_facts
+
+        high = 1
+        while not holds(high):
+            high *= 2
+            if high > 1 << 24:
+                return None
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        if demand.n_heads is not None:
+            if high > demand.n_heads:
+                return None
+            high = demand.n_heads
+        return Architecture(high, d, d_head, demand.context, demand.vocab)
+
+    def as_plan(self, arch: Architecture, demand: Demand) -> Plan:
+        return Plan(
+            construction=self.key,
+            architecture=arch,
+            params=arch.params(),
+            bytes=stored_bytes(arch.params(), demand.dtype),
+            facts=argmax_capacity(arch, demand.n_targets or demand.vocab, demand.dtype),
+            note="for random tables, on the safe side; structured ones may need less",
+            dtype=demand.dtype,
+        )
+
+    def variants(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
+        """The planned shape and larger ones; for a table with structure smaller ones first."""
+        yield from self._tiny(demand, plan)
+        yield from self._structured(demand)
+        arch = plan.architecture
+        factors = (1.0,) if demand.n_heads is not None else (1.0, 1.3, 1.7, 2.5)
+        for heads in dict.fromkeys(max(1, round(arch.n_heads * factor)) for factor in factors):
+            yield self.as_plan(arch.replace(n_heads=heads), demand)
+
+    def _tiny(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
+        """Small tables: far smaller shapes than a random table would need cost next to nothing to try."""
+        if demand.n_facts > TINY_TABLE or demand.n_heads is not None or demand.d_head is not None:
+            return
+        widths = [demand.d_model] if demand.d_model else [2, 4, 8, 12]
+        shapes = [
+            Architecture(heads, d, d, demand.context, demand.vocab) for d in widths if d > 1 for heads in (1, 2, 4, 8)
+        ]
+        for arch in sorted(shapes, key=lambda shape: shape.params()):
+            if arch.params() < plan.params:
+                yield self.as_plan(arch, demand)
+
+    def _structured(self, demand: Demand) -> Iterator[Plan]:
+        """For tables far from random: many heads of width 1, a share of what a random table would need."""
+        if not demand.structure_factors or demand.n_heads is not None or demand.d_head not in (None, 1):
+            return
+        base = self._fewest_heads(demand, demand.d_model or STRUCTURED_WIDTH, 1)
+        if base is None:
+            return
+        for factor in demand.structure_factors:
+            heads = max(1, round(base.n_heads * factor))
+            if heads <= MOST_FEATURES:
+                yield self.as_plan(base.replace(n_heads=heads), demand)
+
+    def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
+        facts = argmax_capacity(arch, table.n_targets, dtype)
+        return self.statement.make(
+            self.setting(table, arch, dtype),
+            facts=facts,
+            params=arch.params("full"),
+            conditions=(condition("random targets", None, f"{table.n_targets} distinct targets"),),
+            formula=f"estimate for random tables with {table.n_targets} targets: {facts:,}",
+        )
+
+    def check(self, table: FactTable, arch: Architecture, options: ArgmaxFit) -> None:
+        super().check(table, arch, options)
+        if arch.context < 2:
+            raise AssumptionError(
+                f"{self.key} mixes the tokens of a context, and here a context is one token; use mlp_fit, or read the "
+                "contexts as words or characters."
+            )
+        if arch.d_model == 1:
+            raise AssumptionError(f"{table.n_targets} targets cannot all win on a line; use d_model of 2 or more.")
+
+    def solve(self, job: Job[FactTable, ArgmaxFit]) -> Model:
+        import torch
+
+        from rote.models.kinds.transformer import TransformerModel
+        from rote.solvers.argmax import fit_attention
+        from rote.solvers.record import finite, stretch
+
+        def report(iteration: int, wrong: int, rows: int) -> None:
+            job.progress("fit W_O", iteration, 400, rows - wrong)
+
+        job.progress("features", 0, 1, None)
+        table, arch, options = job.table, job.arch, job.options
+        fit = fit_attention(
+            table.contexts.copy(),
+            table.targets.copy(),
+            arch.vocab,
+            arch.n_heads,
+            arch.d_model,
+            arch.d_head,
+            job.rng,
+            rank1=options.rank1_qk,
+            joint=options.refine,
+            dtype=getattr(torch, job.dtype),
+            progress=report,
+        )
+        spectrum = fit.readout.spectrum
+        tensors = {name: torch.as_tensor(value).contiguous() for name, value in fit.weights.items()}
+        tensors["W_U"] *= stretch(fit.margin, arch.vocab)
+        return TransformerModel(
+            arch,
+            tensors,
+            wording=wording(table),
+            dtype=job.dtype,
+            report={
+                "iterations": fit.iterations,
+                "refined": options.refine,
+                "rank_features": spectrum.rank,
+                "n_features": spectrum.n_features,
+                "condition": finite(spectrum.condition),
+                "loss": finite(fit.readout.loss),
+                "fragile": fit.fragile,
+            },
+        )
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
+        from rote.data import random_facts
+
+        shapes = [Architecture(*sizes) for sizes in ((12, 8, 8, 4, 32), (16, 4, 4, 6, 20), (9, 16, 4, 3, 64))]
+        return [
+            (random_facts(argmax_capacity(arch, arch.vocab, "float64"), arch.context, arch.vocab, rng=rng), arch)
+            for arch in shapes
+        ]
+
+    def near_misses(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture, str]]:
+        from rote.data import random_facts
+
+        return [
+            (random_facts(8, 1, 9, rng=rng), Architecture(4, 4, 4, 1, 9), "one token"),
+            (random_facts(30, 3, 9, rng=rng), Architecture(4, 1, 1, 3, 9), "line"),
+        ]
+
+
+construction = _Construction()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from rote.solvers.exact.network import Layer, Network
+    from rote.referee.exact_format import AnyLayer, AnyNetwork
 
 __all__ = ["Values", "evaluate", "labels_of", "whole"]
 
@@ -91,7 +91,7 @@ class _Neuron:
     """No numerator has more."""
 
 
-def evaluate(network: Network, inputs: Sequence[Values], *, chunk: int = _CHUNK) -> tuple[Values, ...]:
+def evaluate(network: AnyNetwork, inputs: Sequence[Values], *, chunk: int = _CHUNK) -> tuple[Values, ...]:
     """The outputs of the network for many samples; `inputs` has one column of values per input neuron."""
     assert len(inputs) == network.n_in, "one column of values per input"
     denominator = inputs[0].denominator
@@ -120,7 +120,7 @@ def _joined(parts: list[Values], back: Array, denominator: int) -> Values:
     return Values(numerators[back], shift, denominator)
 
 
-def _run(network: Network, inputs: list[Values], denominator: int) -> list[Values]:
+def _run(network: AnyNetwork, inputs: list[Values], denominator: int) -> list[Values]:
     neurons = [_first(column) for column in inputs]
     joins: _Joins = {}
     for layer in network.layers:
@@ -139,7 +139,7 @@ def _bits(numbers: Array) -> int:
     return int(max(abs(int(numbers.max())), abs(int(numbers.min())))).bit_length()
 
 
-def _layer(layer: Layer, before: list[_Neuron], denominator: int, joins: _Joins) -> list[_Neuron]:
+def _layer(layer: AnyLayer, before: list[_Neuron], denominator: int, joins: _Joins) -> list[_Neuron]:
     terms: list[list[tuple[int, int, int]]] = [[] for _ in range(layer.n_out)]
     for row, column, numerator, shift in layer.entries():
         terms[row].append((column, numerator, shift))
@@ -220,8 +220,8 @@ def _join(kinds: list[_Cells]) -> tuple[_Cells, Array]:
     """The cells of samples that agree in all kinds, and one sample of each; where one of the kinds is that, itself."""
     code, count = kinds[0].index, kinds[0].count
     for other in kinds[1:]:
-        found, code = np.unique(code.astype(np.int64) * other.count + other.index, return_inverse=True)
-        code, count = code.reshape(-1), len(found)
+        distinct, code = np.unique(code.astype(np.int64) * other.count + other.index, return_inverse=True)
+        code, count = code.reshape(-1), len(distinct)
     cells = next((kind for kind in kinds if kind.count == count), _Cells(code, count))
     members = np.empty(count, dtype=np.int64)
     members[cells.index] = np.arange(len(code))

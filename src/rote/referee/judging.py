@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rote.config import DTYPES, check_dtype
 from rote.errors import UnknownName, UsageError
-from rote.referee._base import FLOATS, Judge, Stored
+from rote.referee._base import Judge, Stored
 from rote.registry import Registry
 
 if TYPE_CHECKING:
@@ -72,10 +71,6 @@ def judge_module(module: nn.Module, table: Table, dtype: str, *, tolerance: floa
     describe = getattr(module, "stored", None)
     if callable(describe):
         return judge(Stored(*describe()), table, dtype, tolerance=tolerance)
-    from rote.referee.forward import TORCH_DTYPES
     from rote.referee.outputs import ModuleOutputs
 
-    if dtype not in TORCH_DTYPES:
-        raise UnknownName("number format", dtype, FLOATS)
-    typed = copy.deepcopy(module).to("cpu", TORCH_DTYPES[dtype]).eval()
-    return table.score(ModuleOutputs(typed, TORCH_DTYPES[dtype]), dtype, tolerance=tolerance)
+    return table.score(ModuleOutputs(module, dtype), dtype, tolerance=tolerance)

@@ -18,7 +18,7 @@ __all__ = ["judge"]
 class AttentionLayerJudge(Judge):
     def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Outputs:
         from rote.referee.forward import TORCH_DTYPES, layer_outputs, rows_at_once
-        from rote.referee.outputs import VectorOutputs
+        from rote.referee.outputs import Scores
 
         number = TORCH_DTYPES[dtype]
         weights = {name: stored.tensor(name).detach().to(number) for name in ("W_Q", "W_K", "W_V", "W_O")}
@@ -30,7 +30,7 @@ class AttentionLayerJudge(Judge):
             return layer_outputs(weights, contexts, queries, number)
 
         context = stored.config.get("architecture", {}).get("context", 1)
-        return VectorOutputs(run, rows_at_once(weights, context))
+        return Scores(run, takes="vectors", rows_at_once=rows_at_once(weights, context))
 
 
 judge = AttentionLayerJudge()

@@ -21,7 +21,7 @@ _MLP = ("W_gate", "W_up", "W_down")
 class TransformerJudge(Judge):
     def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Outputs:
         from rote.referee.forward import TORCH_DTYPES, rows_at_once, token_logits
-        from rote.referee.outputs import TokenScores
+        from rote.referee.outputs import Scores
 
         number, activation = TORCH_DTYPES[dtype], stored.config.get("activation", "identity")
         if activation not in ("identity", "silu"):
@@ -37,7 +37,7 @@ class TransformerJudge(Judge):
                 raise UsageError(f"this model knows {vocab:,} tokens, these facts have more; it was made for others.")
             return token_logits(weights, contexts, number, activation)
 
-        return TokenScores(logits, rows_at_once(weights, length))
+        return Scores(logits, takes="tokens", rows_at_once=rows_at_once(weights, length))
 
 
 judge = TransformerJudge()

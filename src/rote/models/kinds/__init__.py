@@ -1,0 +1,1 @@
+"""Kinds of models, one file each, found by its name."""

@@ -45,17 +45,12 @@ class Scores(Outputs):
 
     def __init__(self, run: Callable[..., Any], *, takes: Takes = "anything", rows_at_once: int = 4096) -> None:
         self._run, self.takes, self.rows_at_once = run, takes, rows_at_once
-        self._done = 0
 
     def said(self, inputs: Inputs) -> Tensor:
         """The outputs as they are."""
         _check_reads(self.takes, inputs)
         with torch.no_grad():
-            said = torch.as_tensor(self._run(*(torch.tensor(np.asarray(array)) for array in inputs)))
-        self._done += len(said)
-        if self.advance is not None:
-            self.advance(self._done)
-        return said
+            return torch.as_tensor(self._run(*(torch.tensor(np.asarray(array)) for array in inputs)))
 
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         _check_reads(self.takes, inputs)
@@ -115,7 +110,7 @@ class Labels(Outputs):
 
     def __init__(
         self,
-        run: Callable[[Inputs], Any],
+        run: Callable[..., Any],
         spelled: tuple[int, ...] | None,
         *,
         every_position: bool = False,
@@ -124,12 +119,11 @@ class Labels(Outputs):
         self._run, self.spelled, self.every_position, self.rows_at_once = run, spelled, every_position, rows_at_once
         self.takes = "vectors" if spelled is None else "tokens"
         self.gives = "a label for every position" if every_position else "one label per sequence"
-        self._done = 0
 
     def labels(self, inputs: Inputs) -> npt.NDArray[Any]:
         """The outputs as they are: numbers of labels, if all is well."""
         _check_reads(self.takes, inputs)
-        return np.asarray(self._run(inputs))
+        return np.asarray(self._run(*inputs))
 
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         _check_reads(self.takes, inputs)
@@ -140,9 +134,6 @@ class Labels(Outputs):
                 else "this model gives one label per sequence; give it facts with one target."
             )
         said = self.labels(inputs).astype(np.float64)
-        self._done += len(said)
-        if self.advance is not None:
-            self.advance(self._done)
         error = np.abs(said - self._wanted(np.asarray(targets)))
         return 0.5 - np.where(np.isfinite(error), error, np.inf), self._ids(said)
 
@@ -171,7 +162,6 @@ class Worse(Outputs):
         self.gives, self.takes, self.rows_at_once = one.gives, one.takes, min(one.rows_at_once, other.rows_at_once)
 
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
-        self._one.advance = self.advance
         (lead, said), (again, also) = self._one.leads(inputs, targets), self._other.leads(inputs, targets)
         worse = np.minimum(lead, again)
         return worse, np.where(worse == lead, said, also)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rote.data.table import Inputs
 from rote.errors import UsageError
 from rote.referee._base import Judge, Stored
 from rote.referee.exact_format import Transformer, read_transformer
@@ -39,7 +38,7 @@ class _Answers(Labels):
         super().__init__(self._run, None if model.d_in else model.labels, every_position=model.every_position)
         self._model, self._dtype, self._shortcut = model, dtype, shortcut
 
-    def _run(self, inputs: Inputs) -> Any:
+    def _run(self, *inputs: Any) -> Any:
         from rote.referee.relu_forward import relu_outputs
 
         model = self._model

@@ -56,6 +56,8 @@ class Certificate(Shown, Mapping[str, Any]):
     min_margin: Mapping[str, float | None]
     max_error: Mapping[str, float | None] | None
     judged_by: str
+    passed: bool
+    """The referee's verdict in the format that the model is stored in."""
     weights_sha256: str
     files_sha256: Mapping[str, str]
     tokens: str
@@ -70,11 +72,6 @@ class Certificate(Shown, Mapping[str, Any]):
     conditioning: float | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
     claims: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        """Every fact is recalled in the format that the model is stored in."""
-        return self.recall[self.dtype] == 1.0
 
     @property
     def reading(self) -> Reading | None:

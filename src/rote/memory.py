@@ -6,6 +6,7 @@ temporary one that goes away with it unless it is saved.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -15,8 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rote import data
+from rote import constructions, data
 from rote.certificate import Certificate
+from rote.data.reading import Choices
 from rote.errors import CheckpointError, UsageError
 from rote.models import Answer, Model, folders
 from rote.plot.sheet import Sheet, Shown
@@ -85,25 +87,46 @@ class Memory(Shown):
             return self.certificate
         return self.certificate.replace(read={**read, "file": os.path.relpath(known, path.resolve())})
 
-    def table(self) -> Table:
-        """The table that it was built from, read again as it was then; refused where it cannot be found."""
+    def table(self, source: str | Path | None = None, choices: Choices | None = None) -> Table:
+        """The table that it was built from, read again as it was then, or from another source in the same way."""
         reading = self.certificate.reading
-        if self.carried is not None:
+        if source is None and (choices is None or not choices.named) and self.carried is not None:
             return self.carried
-        if reading is None:
-            raise UsageError(f"{self.folder} was built from a table in memory; give the table to check it against.")
-        place = reading.source if reading.shipped else folders.facts_file(self.folder, self.certificate.read)
-        if place is None or not (reading.shipped or Path(place).is_file()):
-            raise CheckpointError(
-                f"the facts of {self.folder}, {reading.source}, are not where they were when it was built; "
-                "give the file."
-            )
-        return data.read(place, choices=reading.choices)
+        if source is None:
+            if reading is None:
+                raise UsageError(f"{self.folder} was built from a table in memory; give the table to check it against.")
+            source = reading.source if reading.shipped else folders.facts_file(self.folder, self.certificate.read)
+            if source is None or not (reading.shipped or Path(source).is_file()):
+                raise CheckpointError(
+                    f"the facts of {self.folder}, {reading.source}, are not where they were when it was built; give "
+                    "the file."
+                )
+        usual = Choices.of(tokens=self.certificate.tokens) if reading is None else reading.choices
+        kind = data.kind(self.certificate.data)
+        return self.prepared(kind.again(source, (choices or Choices()).over(usual), self.certificate))
+
+    def prepared(self, table: Table) -> Table:
+        """A table as the construction would have built it."""
+        construction = constructions.get(self.certificate.construction)
+        if table.kind not in construction.accepts:
+            return table
+        return construction.prepare(table, construction.Options.from_dict(self.certificate.options))
+
+    def truth(self, words: Sequence[str]) -> dict[str, float] | None:
+        """What the table that the model carries says about a context; None where there is no such."""
+        return None if self.carried is None else self.carried.truth(self.encode(words))
+
+    def divergence(self, words: Sequence[str]) -> float | None:
+        """How far the model's distribution after a context is from the true one, in nats."""
+        truth = self.truth(words)
+        if truth is None:
+            return None
+        said = {one.token: max(one.probability, 1e-300) for one in self.model.answers(words, len(self.vocabulary))}
+        return max(0.0, sum(p * math.log(p / said[token]) for token, p in truth.items() if p > 0))
 
     def ask(self, *words: str, top: int = 5) -> list[Answer]:
         """The most likely answers to a context, given as one text or token by token."""
-        answers = self.model.answers(words, top)
-        truth = None if self.carried is None else self.carried.truth(self.encode(words))
+        answers, truth = self.model.answers(words, top), self.truth(words)
         return answers if truth is None else [replace(one, true=truth.get(one.token, 0.0)) for one in answers]
 
     def encode(self, words: Sequence[str]) -> list[int]:

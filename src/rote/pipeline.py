@@ -24,7 +24,7 @@ from rote.config import Dtype, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data.table import Table
 from rote.data.verification import Verification, finite
-from rote.errors import CapacityError, CheckpointError, RoteError, UnknownName, UsageError
+from rote.errors import CapacityError, CheckpointError, FactsLost, RoteError, UnknownName, UsageError
 from rote.memory import Memory, Staging
 from rote.models import Model, folders
 
@@ -35,7 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["build", "choose", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
-Choice = tuple[AnyConstruction, Options]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A construction with its options, and the table as it builds it."""
+
+    construction: AnyConstruction
+    options: Options
+    table: Table
 
 
 @dataclass(frozen=True)
@@ -76,16 +84,22 @@ def build(
     shape = Shape(n_heads, d_model, d_head, d_mlp)
     chosen = choose(table, with_, options or {}, shape, arch, dtype)
     attempts: list[Refused] = []
-    for construction, given, plan in _smallest_first(chosen, table, shape, dtype, attempts):
+    for choice, plan in _smallest_first(chosen, shape, dtype, attempts):
         if sum(one.memory is not None for one in attempts) >= _MOST_ATTEMPTS:
             break
+        construction = choice.construction
         number = construction.check_format(dtype)
         # Every attempt starts from the seed, so that naming the construction and the shape gives the same weights.
         generator, seed = _as_generator(rng)
-        job = Job(table, plan.architecture, given, number, generator, progress, partial, workplace)
+        job = Job(
+            choice.table, plan.architecture, choice.options, number, generator, progress, partial, shape, workplace
+        )
         try:
             construction.admit(job)
             memory, verdict = _certified(construction, job, construction.build(job), seed)
+        except FactsLost as error:
+            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}", error))
+            continue
         except RoteError as error:
             if len(chosen) == 1:
                 raise
@@ -132,7 +146,11 @@ def choose(
         raise UsageError(_clash(sorted(fields), able, "auto"))
     if dtype is not None:
         chosen = [one for one in chosen if dtype in one.dtypes] or chosen[:1]
-    return [(one, _record(one, options)) for one in chosen]
+    return [_choice(one, _record(one, options), table) for one in chosen]
+
+
+def _choice(construction: AnyConstruction, options: Options, table: Table) -> Choice:
+    return Choice(construction, options, construction.prepare(table, options))
 
 
 def _no_construction(name: str) -> RoteError:
@@ -177,12 +195,12 @@ def _fitting(
     beyond = [name for name in shape.given if name not in construction.told]
     if beyond:
         raise UsageError(f"{key} finds its own {' and '.join(beyond)}; leave {'it' if len(beyond) == 1 else 'them'} out.")
-    return construction, options
+    return _choice(construction, options, table)
 
 
 def _smallest_first(
-    chosen: list[Choice], table: Table, shape: Shape, dtype: str | None, attempts: list[Refused]
-) -> Iterator[tuple[AnyConstruction, Options, Plan]]:
+    chosen: list[Choice], shape: Shape, dtype: str | None, attempts: list[Refused]
+) -> Iterator[tuple[Choice, Plan]]:
     """Constructions with shapes, fewest parameters first."""
     queue: list[tuple[int, int, Plan, Iterator[Plan]]] = []
 
@@ -192,16 +210,17 @@ def _smallest_first(
         except RoteError as error:
             if len(chosen) == 1:
                 raise
-            attempts.append(Refused(f"{chosen[i][0].key}: {error}", error))
+            attempts.append(Refused(f"{chosen[i].construction.key}: {error}", error))
             return
         if plan is not None:
             heapq.heappush(queue, (plan.params, i, plan, shapes))
 
-    for i, (construction, options) in enumerate(chosen):
-        push(i, construction.shapes(table, shape, construction.check_format(dtype), options))
+    for i, choice in enumerate(chosen):
+        number = choice.construction.check_format(dtype)
+        push(i, choice.construction.shapes(choice.table, shape, number, choice.options))
     while queue:
         _, i, plan, shapes = heapq.heappop(queue)
-        yield *chosen[i], plan
+        yield chosen[i], plan
         push(i, shapes)
 
 
@@ -256,11 +275,12 @@ def _certificate(
         stored_params=model.stored,
         bits_per_param=table.bits / counts["full"],
         bound=most,
-        bound_exceeded=most is not None and table.n_facts > most,
+        bound_exceeded=most is not None and construction.held(table, model) > most,
         recall={name: r.recall for name, r in results.items()},
         min_margin={name: finite(r.min_margin) for name, r in results.items()},
         max_error=errors or None,
         judged_by=results[job.dtype].judged_by,
+        passed=results[job.dtype].passed,
         weights_sha256=folders.weights_hash(hashes),
         files_sha256=hashes,
         tokens=table.tokens,
@@ -329,7 +349,7 @@ def verify(
             raise UsageError("a module has no certificate that could name its facts; give the table.")
         return referee.judge_module(model, table, dtype or "float32", tolerance=tolerance)
     certificate = model.certificate
-    known = model.table() if table is None else table
+    known = model.table() if table is None else model.prepared(table)
     if not (other_facts or certificate.refers_to(known)):
         raise CheckpointError(
             f"{known.name} is not what {model.folder} was built from (its certificate names "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rote.cli import _distribution
 from rote.cli._output import JsonOption, console, emit_json
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ def ask(
     top: Annotated[int, typer.Option(min=1, help="How many answers to print.")] = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask a model for the token that follows a context; without words, ask again and again.
+    """Ask a model for what follows a context; without words, ask again and again.
 
-    A model of distributions prints the true distribution beside its own.
-    Tokens are separate words, or one text: characters for models built with --tokens chars; otherwise separated by
-    white space (by a tab, where tokens contain spaces themselves and cannot be told apart).
+    A model of distributions prints the true distribution beside its own. A grafted model goes on with a text. Tokens are
+    separate words, or one text: characters for models built with --tokens chars; otherwise separated by white space (by
+    a tab, where tokens contain spaces themselves and cannot be told apart).
 
     Examples:
 
@@ -39,16 +39,16 @@ def ask(
         $ rote ask countries-model France capital
     """
     from rote.errors import UsageError
-    from rote.memory import load
+    from rote.pipeline import load
 
     memory = load(directory)
     if words:
-        _answer(memory, directory, words, top, as_json)
+        _answer(memory, words, top, as_json)
         return
     asked = sys.stdin.isatty()
     if asked:
-        length = int(memory.certificate["shape"]["context"])
-        console().print(f"{memory.certificate['facts']:,} facts, contexts of {length}; an empty line or ctrl-D ends.")
+        length = int(memory.certificate.shape["context"])
+        console().print(f"{memory.certificate.facts:,} facts, contexts of {length}; an empty line or ctrl-D ends.")
     failed = False
     while True:
         try:
@@ -56,45 +56,48 @@ def ask(
         except EOFError:
             break
         except UnicodeDecodeError:
-            raise UsageError("standard input is not UTF-8 text; give the questions as UTF-8, one a line.") from None
+            raise UsageError("standard input is not UTF-8 text; give the questions as UTF-8, one per line.") from None
         if not line and asked:
             break
         if line:
-            failed = not _try(memory, directory, line, top, as_json) or failed
+            failed = not _try(memory, line, top, as_json) or failed
     if failed and not asked:
         raise typer.Exit(2)
 
 
-def _try(memory: Memory, directory: Path, line: str, top: int, as_json: bool) -> bool:
+def _try(memory: Memory, line: str, top: int, as_json: bool) -> bool:
     """In a conversation a mistake is said and the conversation goes on."""
     from rote.errors import RoteError
 
     try:
-        _answer(memory, directory, [line], top, as_json, lines=True)
+        _answer(memory, [line], top, as_json, lines=True)
     except RoteError as error:
         sys.stderr.write(f"rote: {error}\n")
         return False
     return True
 
 
-def _answer(memory: Memory, directory: Path, words: list[str], top: int, as_json: bool, *, lines: bool = False) -> None:
-    if memory.certificate.get("task") == "distribution":
-        _distribution.answer_distribution(memory, directory, words, top, as_json, lines)
-        return
+def _answer(memory: Memory, words: list[str], top: int, as_json: bool, *, lines: bool = False) -> None:
     answers = memory.ask(*words, top=top)
     if as_json:
-        record = [{"token": a.token, "probability": a.probability, "logit": a.logit} for a in answers]
+        record = [asdict(answer) for answer in answers]
         if lines:
-            # One document a line, so that many questions make JSON Lines.
+            # One document per line, so that many questions make JSON Lines.
             typer.echo(json.dumps(record, ensure_ascii=False))
         else:
             emit_json(record)
         return
     out = console()
-    if memory.certificate.get("max_bits"):
-        # An exact network has one answer, or one for each position.
+    if memory.model.speaks_labels:
         out.print("  ".join(answer.token for answer in answers), style="bold", markup=False)
         return
+    truth = memory.truth(words)
+    if truth is not None:
+        off = memory.divergence(words)
+        out.print(f"  model     true    divergence {off:.4f} nats", style="dim", markup=False)
+    elif memory.carried is not None:
+        out.print("the table does not have this context; what the model says is a guess", style="dim")
     for place, answer in enumerate(answers):
-        share = f"{100 * answer.probability:6.2f} %"
-        out.print(f"{share}  {answer.token}", style="bold" if place == 0 else "dim", markup=False)
+        beside = "" if answer.true is None else f"{100 * answer.true:6.2f} % "
+        line = f"{100 * answer.probability:6.2f} % {beside} {answer.token}"
+        out.print(line, style="bold" if place == 0 else "dim", markup=False)

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from rote.cli import _distribution, _distribution_limits
-from rote.cli._distribution import EpsilonOption, SmoothingOption, StartsOption, TaskOption, WeightOption
-from rote.cli._output import JsonOption, console, emit_json, number
-from rote.cli._source import TargetOption, TokensOption
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from rote.theorems import Bound
+from rote.cli._gather import construction_options, gather, source_options
+from rote.cli._output import JsonOption, emit_json
+from rote.cli._progress import display
+from rote.cli._render import show
+from rote.cli._source import kind_for, read
 
 __all__ = ["bound"]
 
-_HEADINGS = {
-    "lower": "lower: this much fits",
-    "upper": "upper: more never fits",
-    "order": "orders of magnitude",
-    "empirical": "measured, no theorem",
-}
 
-
+@gather(choices=source_options(), options=construction_options("build"))
 def bound(
     source: Annotated[
-        str | None, typer.Argument(metavar="[FACTS]", help="Distribution: facts file with repeated contexts.")
+        str | None, typer.Argument(metavar="[FACTS]", help="A table: it gives context and vocabulary.")
     ] = None,
+    *,
     heads: Annotated[int | None, typer.Option(help="Heads in a layer, H.")] = None,
     d_model: Annotated[int | None, typer.Option(help="Width of the residual stream, d.")] = None,
-    context: Annotated[
-        str | None, typer.Option(help="Tokens in a context, S or n; with FACTS: its context columns, as in COL,COL.")
-    ] = None,
+    context: Annotated[int | None, typer.Option(help="Tokens in a context, S or n.")] = None,
     vocab: Annotated[int | None, typer.Option(help="Tokens in the vocabulary, N.")] = None,
     d_head: Annotated[int | None, typer.Option(help="Width of a head, d_h; d_model if not given.")] = None,
     layers: Annotated[int, typer.Option(help="Layers, L.")] = 1,
@@ -45,125 +34,67 @@ def bound(
     last_tokens: Annotated[int | None, typer.Option(help="Distinct last tokens L, if known.")] = None,
     facts: Annotated[int | None, typer.Option(help="Facts you have in mind, for accuracy beyond the capacity.")] = None,
     theorem: Annotated[list[str] | None, typer.Option("--theorem", help="Only this theorem; may be repeated.")] = None,
-    task: TaskOption = "facts",
-    epsilon: EpsilonOption = None,
-    weight: WeightOption = None,
-    smoothing: SmoothingOption = None,
-    starts: StartsOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Distribution: seed of the starts.")] = 0,
-    tokens: TokensOption = None,
-    target: TargetOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of searches, where a table needs one.")] = 0,
+    options: dict[str, Any],
+    choices: Choices,  # noqa: F821  (replaced by its options)
     as_json: JsonOption = False,
 ) -> None:
     """How many facts does this shape hold, according to every theorem?
 
-    Example:
+    With FACTS the table gives context, vocabulary and distinct last tokens. For a table of next-token distributions the
+    answer is how close any model of a width can come to it.
+
+    Examples:
 
         $ rote bound --heads 8 --d-model 64 --d-head 64 --context 32 --vocab 1000
 
-        $ rote bound --task distribution trigrams.csv --d-model 8
+        $ rote bound countries --heads 8 --d-model 16
+
+        $ rote bound trigrams.csv --d-model 8
     """
-    from rote.capacity import bounds
-    from rote.config import Architecture, check_dtype
+    from rote import capacity
+    from rote.config import Architecture, Shape, check_dtype
     from rote.errors import UsageError
     from rote.theorems import Setting
 
-    if _distribution.is_distribution(task):
-        shape = {"heads": heads, "vocab": vocab, "d_head": d_head, "d_mlp": d_mlp or None, "kruskal": kruskal}
-        rest = {"last_tokens": last_tokens, "facts": facts, "theorem": theorem, "shared_context": shared_context}
-        _distribution.refuse_options(task, **shape, **rest)
-        if source is None:
-            raise UsageError(
-                "--task distribution is about a table: give a facts file, as in `rote bound F --task ...`."
-            )
-        _distribution_limits.bound_distribution(
-            source,
-            d_model=d_model,
-            epsilon=epsilon,
-            smoothing=smoothing,
-            starts=starts,
-            seed=seed,
-            tokens=tokens,
-            target=target,
-            context=context,
-            weight=weight,
-            as_json=as_json,
-        )
-        return
-    given = {"epsilon": epsilon, "weight": weight, "smoothing": smoothing, "starts": starts}
-    _distribution.refuse_options(task, **given, tokens=tokens, target=target, FACTS=source)
-    needed = {"heads": heads, "d-model": d_model, "context": context, "vocab": vocab}
+    number = check_dtype(dtype)
+    known: dict[str, int | None] = {"context": context, "vocab": vocab}
+    if source is not None:
+        given = [name for name, value in known.items() if value is not None]
+        if given:
+            raise UsageError(f"FACTS already says that; leave out --{' and --'.join(given)} (columns are --columns).")
+        table = read(source, choices, kind=kind_for("auto", options))
+        with display(table.n_facts, enabled=not as_json) as progress:
+            limits = capacity.limits(table, Shape(heads, d_model, d_head), options, rng=seed, progress=progress)
+        if limits is not None:
+            emit_json(limits.to_dict()) if as_json else show(limits.sheet())
+            return
+        demand = table.demand(number, Shape(d_model=d_model))
+        known = {"context": demand.context, "vocab": demand.vocab}
+        d_model, last_tokens = demand.d_model, last_tokens or demand.distinct_last
+        shared_context = shared_context or demand.shared_context
+    if options:
+        raise UsageError(f"--{', --'.join(options)} is for tables that it concerns; give FACTS, or leave it out.")
+    needed = {"heads": heads, "d-model": d_model, **known}
     missing = [name for name, value in needed.items() if value is None]
-    if heads is None or d_model is None or context is None or vocab is None:
+    if heads is None or d_model is None or known["context"] is None or known["vocab"] is None:
         raise UsageError(f"a shape needs --heads, --d-model, --context and --vocab; missing: --{', --'.join(missing)}.")
-    if not context.lstrip("-").isdecimal():
-        raise UsageError(f"--context must be a whole number, got {context!r}.")
-
     arch = Architecture(
         n_heads=heads,
         d_model=d_model,
         d_head=d_model if d_head is None else d_head,
-        context=int(context),
-        vocab=vocab,
+        context=known["context"],
+        vocab=known["vocab"],
         n_layers=layers,
         d_mlp=d_mlp,
     )
     setting = Setting(
         arch,
-        dtype=check_dtype(dtype),
+        dtype=number,
         shared_context=shared_context,
         kruskal=kruskal,
         distinct_last=last_tokens,
         n_facts=facts,
     )
-    found = bounds(setting, only=theorem or None)
-    if as_json:
-        emit_json([item.to_dict() for item in found])
-        return
-    out = console()
-    parts = arch.count("full")
-    out.print(
-        f"[bold]{arch.n_layers} layer{'s' if arch.n_layers > 1 else ''}, {arch.n_heads} heads of width {arch.d_head}, "
-        f"d_model {arch.d_model}, d_mlp {arch.d_mlp}, context {arch.context}, vocabulary {arch.vocab:,}[/bold]"
-    )
-    out.print(
-        f"{parts.total:,} parameters in {setting.dtype}: embedding {parts.embedding:,}, positions {parts.positions:,}, "
-        f"attention {parts.attention:,}, MLP {parts.mlp:,}, unembedding {parts.unembedding:,}\n"
-    )
-    out.print(_table(found))
-    out.print("[dim]?  depends on the data   ✗  fails, so the theorem is silent here   –  no number[/dim]")
-
-
-def _table(found: list[Bound]) -> Table:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("theorem", overflow="fold", ratio=5)
-    table.add_column("facts", justify="right", no_wrap=True)
-    table.add_column("params", justify="right", no_wrap=True)
-    table.add_column("bits/\nparam", justify="right", no_wrap=True)
-    table.add_column("conditions", ratio=4)
-    for kind, heading in _HEADINGS.items():
-        rows = [item for item in found if item.kind == kind]
-        if not rows:
-            continue
-        table.add_section()
-        table.add_row(f"[bold cyan]{heading}[/bold cyan]")
-        for item in rows:
-            marks = []
-            for one in item.conditions:
-                if one.status == "unknown":
-                    marks.append(f"? {escape(one.name)}")
-                elif one.status == "not met":
-                    marks.append(f"[red]✗ {escape(one.name)}[/red]: {escape(one.detail)}")
-            table.add_row(
-                f"[bold]{escape(item.theorem)}[/bold]\n[dim]{escape(item.formula)}[/dim]",
-                number(item.facts),
-                number(item.params),
-                number(item.bits_per_param),
-                "\n".join(marks) or "all met",
-                style=None if item.applies else "dim",
-            )
-    return table
+    answer = capacity.bounds(setting, only=theorem or None)
+    emit_json(answer.to_dict()) if as_json else show(answer.sheet())

@@ -8,14 +8,16 @@ from typing import Annotated
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json
-from rote.cli._source import read_any
 
 __all__ = ["export"]
 
 
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model directory.")],
-    source: Annotated[str, typer.Argument(metavar="FACTS", help="The facts it was built from.")],
+    source: Annotated[
+        str | None, typer.Argument(metavar="[FACTS]", help="The facts it was built from; found again if not given.")
+    ] = None,
+    *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="ONNX file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     as_json: JsonOption = False,
@@ -29,23 +31,16 @@ def export(
 
         $ rote export model facts.csv -o model.onnx
     """
-    from rote.errors import OutputError
-    from rote.exporting import export_onnx
-    from rote.memory import load
+    from rote.errors import CheckpointError, OutputError
+    from rote.pipeline import load
 
     if output.exists() and not force:
         raise OutputError(f"{output} exists already; name another file, or pass --force to replace it.")
     memory = load(directory)
-    read = memory.certificate.get("read") or {}
-    facts, _ = read_any(
-        source,
-        target=read.get("target"),
-        context=read.get("context"),
-        tokens=memory.certificate.get("tokens"),
-        on_conflict=read.get("on_conflict") or "error",
-        sequences=memory.certificate.get("data") == "sequences",
-    )
-    record = export_onnx(memory, facts, output)
+    table = memory.table(source)
+    if not memory.certificate.refers_to(table):
+        raise CheckpointError("these are not the facts that the model was built from; give the original ones.")
+    record = memory.model.export(output, table)
     if as_json:
         emit_json(record)
     else:

@@ -6,53 +6,22 @@ Exit codes: 0 fine; 1 the answer is no; 2 bad usage or bad data; 3 a fault in ro
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 # Threads that wait should sleep, not spin: spinning makes small machines with other work crawl.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rote._version import __version__
-from rote.cli import (
-    ask,
-    audit,
-    bound,
-    build,
-    check,
-    export,
-    facts,
-    fit,
-    graft,
-    measure,
-    plan,
-    report,
-    reproduce,
-    results,
-    sweep,
-    theorems,
-    ui,
-    verify,
-)
 from rote.errors import RoteError
 
 __all__ = ["app", "main", "run"]
-
-app = typer.Typer(
-    name="rote",
-    help="How much a transformer can memorise, and the weights that do it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-# Typer carries its own copy of click in some releases and depends on click in others; both have this base class.
-_UsageTrouble: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 THEORY = "How much fits"
 MODELS = "Models"
@@ -60,25 +29,75 @@ DATA = "Facts"
 MEASURED = "Measurements"
 LOOK = "In the browser"
 
-app.command("bound", rich_help_panel=THEORY)(bound.bound)
-app.command("plan", rich_help_panel=THEORY)(plan.plan)
-app.command("check", rich_help_panel=THEORY)(check.check)
-app.command("theorems", rich_help_panel=THEORY)(theorems.theorems)
-app.command("build", rich_help_panel=MODELS)(build.build)
-app.command("verify", rich_help_panel=MODELS)(verify.verify)
-app.command("ask", rich_help_panel=MODELS)(ask.ask)
-app.command("export", rich_help_panel=MODELS)(export.export)
-app.command("graft", rich_help_panel=MODELS)(graft.graft)
-app.command("ungraft", rich_help_panel=MODELS)(graft.ungraft)
-app.command("audit", rich_help_panel=MODELS)(audit.audit)
-app.command("measure", rich_help_panel=MEASURED)(measure.measure)
-app.command("sweep", rich_help_panel=MEASURED)(sweep.sweep)
-app.command("results", rich_help_panel=MEASURED)(results.results)
-app.command("fit", rich_help_panel=MEASURED)(fit.fit)
-app.command("reproduce", rich_help_panel=MEASURED)(reproduce.reproduce)
-app.command("report", rich_help_panel=MEASURED)(report.report)
-app.command("ui", rich_help_panel=LOOK)(ui.ui)
-app.add_typer(facts.app, name="facts", rich_help_panel=DATA)
+VERBS: dict[str, tuple[str, str]] = {
+    "bound": (THEORY, "How many facts does this shape hold, according to every theorem?"),
+    "plan": (THEORY, "How small a model will do? For every construction the smallest shape."),
+    "check": (THEORY, "Hold data against the assumptions of the theorems."),
+    "theorems": (THEORY, "List every theorem that rote knows, or show one in full."),
+    "build": (MODELS, "Build a transformer that recalls every fact; no training."),
+    "verify": (MODELS, "Reload a model directory and run every fact through the referee."),
+    "ask": (MODELS, "Ask a model for what follows a context."),
+    "export": (MODELS, "Write a bit-extraction model of floats as ONNX."),
+    "graft": (MODELS, "Write facts into a pretrained language model."),
+    "ungraft": (MODELS, "Take the added layers off again."),
+    "audit": (MODELS, "Hold the hidden states of a model against the assumptions."),
+    "measure": (MEASURED, "Measure how many facts a shape holds, by training or building."),
+    "sweep": (MEASURED, "Measure a grid of shapes; resumable."),
+    "results": (MEASURED, "List or export the results of sweeps."),
+    "fit": (MEASURED, "Fit a law to results, and compare it with the theorems."),
+    "reproduce": (MEASURED, "Reproduce the figures of the papers."),
+    "report": (MEASURED, "One page of results."),
+    "ui": (LOOK, "Explore in the browser: bounds, builds, questions, results."),
+    "facts": (DATA, "Facts: list the shipped ones, look into a file, export, generate."),
+}
+"""The table of contents. A verb is imported when it is used, so that this page appears at once."""
+
+_HOMES = {"ungraft": "graft"}
+
+
+class Contents(TyperGroup):
+    """The verbs by name; what each of them needs is loaded with it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The entry of a verb, for lists."""
+        if cmd_name not in VERBS:
+            return None
+        panel, help = VERBS[cmd_name]
+        return TyperCommand(cmd_name, help=help, rich_help_panel=panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb itself."""
+        name, entry, rest = super().resolve_command(ctx, args)
+        return name, None if entry is None else _load(str(name)), rest
+
+
+def _load(name: str) -> Any:
+    module = importlib.import_module(f"rote.cli.{_HOMES.get(name, name)}")
+    group = getattr(module, "app", None)
+    if group is not None:
+        return typer.main.get_group(group)
+    single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    single.command(name, context_settings=_SETTINGS)(getattr(module, name))
+    return typer.main.get_command(single)
+
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(
+    name="rote",
+    cls=Contents,
+    help="How much a transformer can memorise, and the weights that do it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings=_SETTINGS,
+)
+
+# Typer carries its own copy of click in some releases and depends on click in others; both have this base class.
+_UsageTrouble: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def _version(value: bool) -> None:

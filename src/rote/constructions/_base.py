@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from rote.config import Architecture, Dtype, Shape, bits_of, check_dtype
 from rote.data.demand import Demand
@@ -128,10 +128,22 @@ class Options:
                 )  # fmt: skip
         return changed
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
+
 
 def option(default: Any, help: str, **more: Any) -> Any:
     """A field of an Options record: its default, and the sentence that `--help` shows."""
     return field(default=default, metadata={"help": help, **more})
+
+
+class SupportsSheet(Protocol):
+    """A record that can be shown and written as JSON."""
+
+    def sheet(self) -> Sheet: ...
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 T = TypeVar("T", bound=Table)
@@ -150,6 +162,8 @@ class Job(Generic[T, O]):
     progress: Progress = quiet
     partial: bool = False
     """A model that loses facts is wanted too."""
+    shape: Shape = Shape()
+    """What the caller fixed of the shape."""
     workplace: Path | None = None
     """A directory on the disk of the output, for what has to be kept until the model is written."""
 
@@ -163,6 +177,8 @@ class Construction(ABC, Generic[T, O]):
     Options: ClassVar[type[Options]] = Options
     title: ClassVar[str]
     """A few words, for lists."""
+    verb: ClassVar[str] = "build"
+    """The verb of the command line that builds with it."""
     arch: ClassVar[str] = "rote"
     """The architecture of the model: rote's own, or one of a stock library."""
     native: ClassVar[Dtype] = "float32"
@@ -194,6 +210,10 @@ class Construction(ABC, Generic[T, O]):
     def source(self) -> str:
         """Where the construction comes from, for the certificate."""
         return self.title if self.theorem is None else str(self.theorem.citation)
+
+    def prepare(self, table: T, options: O) -> T:
+        """The table that is built and judged: the one given, unless something has to be done to it first."""
+        return table
 
     # --- shapes -----------------------------------------------------------------------------------------------------
 
@@ -239,6 +259,16 @@ class Construction(ABC, Generic[T, O]):
 
     def limit(self, table: T, arch: Architecture, dtype: Dtype) -> Bound | None:
         """What the statement says about these data and this shape; None where it says nothing."""
+        return None
+
+    def held(self, table: T, model: Model) -> int:
+        """The number of facts that `limit` is to be compared with."""
+        return table.n_facts
+
+    def limits(
+        self, table: T, shape: Shape, options: O, *, rng: int = 0, progress: Progress = quiet
+    ) -> SupportsSheet | None:
+        """What a table allows any model to do, apart from facts in shapes; None where there is no such thing."""
         return None
 
     def admit(self, job: Job[T, O]) -> None:
@@ -295,11 +325,11 @@ class Construction(ABC, Generic[T, O]):
 
     # --- for the contract suite -------------------------------------------------------------------------------------
 
-    def examples(self, rng: np.random.Generator) -> list[tuple[T, Shape | Architecture]]:
+    def examples(self, rng: np.random.Generator) -> Sequence[tuple[T, Shape | Architecture]]:
         """Small tables at the bound, with shapes that hold them."""
         return []
 
-    def near_misses(self, rng: np.random.Generator) -> list[tuple[T, Shape | Architecture, str]]:
+    def near_misses(self, rng: np.random.Generator) -> Sequence[tuple[T, Shape | Architecture, str]]:
         """Tables that break an assumption or exceed the bound, with a word that the refusal must contain."""
         return []
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rote.data.outputs import Outputs
     from rote.models._views import HeadsView
 
-__all__ = ["Answer", "Model", "Wording"]
+__all__ = ["Answer", "Model", "Wording", "typed_copy"]
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,22 @@ class Wording:
         return ids
 
 
+def typed_copy(module: nn.Module, dtype: str) -> nn.Module:
+    """The module in a number format; the one given stays as it is."""
+    import copy
+
+    import torch
+
+    return copy.deepcopy(module).to(getattr(torch, dtype)).eval()
+
+
 class Model(ABC):
     """Weights with a meaning. `wording` is None for models that do not read tokens."""
 
     kind: ClassVar[str]
     """The name of the file that defines the class."""
+    speaks_labels: ClassVar[bool] = False
+    """Its answers are labels, one or one per position, and not the likeliest of several."""
     arch: Architecture
     wording: Wording | None = None
     report: Mapping[str, Any] = {}

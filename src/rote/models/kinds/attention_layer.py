@@ -9,14 +9,20 @@ Shapes: W_Q and W_K (H, d_h, d), W_V (H, d_v, d), W_O (H, k, d_v); k outputs: on
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rote.config import Architecture
+from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
+from rote.models import folders
+from rote.models._base import Model, typed_copy
+from rote.referee.outputs import VectorOutputs
 
-__all__ = ["AttentionLayer"]
+__all__ = ["AttentionLayer", "AttentionLayerModel", "model"]
 
 
 class AttentionLayer(nn.Module):
@@ -47,9 +53,9 @@ class AttentionLayer(nn.Module):
     def n_outputs(self) -> int:
         return int(self.W_O.shape[1])
 
-    @property
-    def n_stored(self) -> int:
-        return sum(p.numel() for p in self.parameters())
+    def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
+        """What a directory holds of it: the kind, what the configuration says, and the tensors."""
+        return "attention_layer", {"architecture": self.arch.to_dict()}, dict(self.state_dict())
 
     def attention(self, contexts: Tensor, queries: Tensor) -> Tensor:
         """Attention weights (B, H, n); contexts are (B, n, d), or (n, d) when shared."""
@@ -71,3 +77,42 @@ class AttentionLayer(nn.Module):
             raise ShapeError(f"queries must be (examples, {d}), got {tuple(queries.shape)}.")
         if contexts.shape[-1] != d or (contexts.ndim == 3 and contexts.shape[0] != queries.shape[0]):
             raise ShapeError(f"contexts must be (n, {d}) or ({queries.shape[0]}, n, {d}), got {tuple(contexts.shape)}.")
+
+
+class AttentionLayerModel(Model):
+    """An attention layer over vectors, in a number format."""
+
+    def __init__(
+        self,
+        arch: Architecture,
+        weights: Mapping[str, Tensor],
+        *,
+        dtype: str,
+        report: Mapping[str, Any] | None = None,
+    ) -> None:
+        number = getattr(torch, dtype)
+        self._module = AttentionLayer(arch, {name: tensor.to(number) for name, tensor in weights.items()})
+        self.arch, self.dtype, self.report = arch, dtype, dict(report or {})
+
+    @property
+    def module(self) -> AttentionLayer:
+        return self._module
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"full": self.stored}
+
+    def write(self, folder: Path) -> None:
+        folders.write_model(folder, self.kind, self.arch, self.module.state_dict(), None, dtype=self.dtype)
+
+    @classmethod
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> AttentionLayerModel:
+        _, arch = folders.read_config(folder, cls.kind)
+        return cls(arch, folders.read_tensors(folder / "model.safetensors"), dtype=str(certificate["dtype"]))
+
+    def outputs(self, dtype: str) -> Outputs:
+        layer, number = typed_copy(self.module, dtype), getattr(torch, dtype)
+        return VectorOutputs(lambda contexts, queries: layer(contexts.to(number), queries.to(number)))
+
+
+model = AttentionLayerModel

@@ -1,19 +1,38 @@
-"""An exact transformer as a torch module: token ids in, labels out, in exact arithmetic inside."""
+"""Exact transformers of bit extraction: token ids (or vectors) in, labels out, with weights of any number of bits.
+
+One made for floats is an ordinary torch module (`ReluTransformer`); any other is run in exact arithmetic. Both say a
+label, or one label per position; there is no second guess.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rote.referee.exact_transformer import token_outputs
+from rote.config import Architecture
+from rote.data._atomic import write_atomically
+from rote.data.outputs import Outputs
+from rote.data.table import Table
+from rote.errors import CheckpointError
+from rote.models import folders
+from rote.models._base import Answer, Model, Wording
+from rote.models.kinds._relu_transformer import ReluTransformer
+from rote.referee import Stored
+from rote.referee.judges.exact_transformer import judge as exact_judge
+from rote.referee.outputs import Labels
+from rote.solvers.exact.checkpoint import read_transformer, transformer_arrays
 from rote.solvers.exact.grouped import grouped_labels
+from rote.solvers.exact.transformer import ExactTransformer
 
-if TYPE_CHECKING:
-    from rote.solvers.exact.transformer import ExactTransformer
+__all__ = ["ExactModule", "ExactTransformerModel", "model"]
 
-__all__ = ["ExactModule"]
+NO_LABEL = "(no label: this context is not one of the facts)"
+IntArray = Any
 
 
 class ExactModule(nn.Module):
@@ -22,8 +41,144 @@ class ExactModule(nn.Module):
     def __init__(self, exact: ExactTransformer) -> None:
         super().__init__()
         self.exact = exact
+        config, tensors = exact.to_dict(), _tensors(exact)
+        self._outputs = exact_judge.outputs(Stored("exact_transformer", config, tensors), "exact", _shortcut(exact))
 
     def forward(self, contexts: Tensor) -> Tensor:
         """Labels (B,) or (B, S) of contexts (B, S); -1 where the network gives none."""
-        found = token_outputs(self.exact, contexts.numpy(), fast=grouped_labels)
-        return torch.from_numpy(found.labels)
+        return torch.as_tensor(self._outputs.said(contexts.numpy()))
+
+
+def _tensors(exact: ExactTransformer) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(array.copy()) for name, array in transformer_arrays(exact).items()}
+
+
+def _shortcut(exact: ExactTransformer) -> Callable[[IntArray], IntArray | None]:
+    """The grouped evaluator, which checks first that the network is the canonical one, weight by weight."""
+    return lambda keys: grouped_labels(exact, keys)
+
+
+class ExactTransformerModel(Model):
+    """A bit-extraction transformer. Its size is depth, weights that are not zero, and bits."""
+
+    speaks_labels = True
+
+    def __init__(
+        self, exact: ExactTransformer, wording: Wording | None, *, report: Mapping[str, Any] | None = None
+    ) -> None:
+        self.exact, self.wording, self.report = exact, wording, dict(report or {})
+        self.arch = Architecture(
+            n_heads=1,
+            d_model=exact.width,
+            d_head=1,
+            context=exact.context,
+            vocab=max(2, exact.vocab),
+            n_layers=exact.depth,
+            d_mlp=exact.width,
+        )
+        self._module: nn.Module | None = None
+
+    @property
+    def module(self) -> nn.Module:
+        if self._module is None:
+            floats = self.exact.precision != "exact"
+            self._module = (
+                ReluTransformer(self.exact, getattr(torch, self.exact.precision)) if floats else ExactModule(self.exact)
+            )
+        return self._module
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"full": self.exact.params}
+
+    @property
+    def stored(self) -> int:
+        return self.exact.params
+
+    def write(self, folder: Path) -> None:
+        exact = self.exact
+        folders.write_model(
+            folder, self.kind, self.arch, _tensors(exact), self.wording, dtype=exact.precision, **exact.to_dict()
+        )
+
+    @classmethod
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> ExactTransformerModel:
+        config, arch = folders.read_config(folder, cls.kind)
+        tensors = folders.read_tensors(folder / "model.safetensors")
+        exact = read_transformer(config, {name: tensor.numpy() for name, tensor in tensors.items()})
+        return cls(exact, None if exact.d_in else folders.read_wording(folder, certificate, arch))
+
+    def outputs(self, dtype: str) -> Outputs:
+        return Labels(
+            lambda contexts: np.array(self._labels(torch.as_tensor(contexts))).reshape(self._shape_of(len(contexts))),
+            self.exact.labels,
+            every_position=self.exact.task == "seq2seq",
+        )
+
+    def _shape_of(self, n: int) -> tuple[int, ...]:
+        return (n, self.exact.context) if self.exact.task == "seq2seq" else (n,)
+
+    def shortcut(self) -> Callable[[IntArray], IntArray | None]:
+        return _shortcut(self.exact)
+
+    def _labels(self, contexts: Tensor) -> list[list[float]]:
+        with torch.no_grad():
+            rows: list[list[float]] = self.module(contexts).reshape(len(contexts), -1).to(torch.float64).tolist()
+        return rows
+
+    def _spelled(self, label: float) -> str | None:
+        known = self.exact.labels
+        assert self.wording is not None, "labels of tokens need a vocabulary"
+        return self.wording.vocabulary[known[int(label)]] if label == int(label) and 0 <= label < len(known) else None
+
+    def answers(self, words: Sequence[str], top: int) -> list[Answer]:
+        """One label per sequence, or one per position."""
+        labels = self._labels(torch.tensor([self.ids(words)]))[0]
+        tokens = [self._spelled(label) for label in labels]
+        if None in tokens:
+            return [Answer(NO_LABEL, 0.0, 0.0)]
+        return [Answer(str(token), 1.0, label) for token, label in zip(tokens, labels, strict=True)]
+
+    def first_answers(self, contexts: Any) -> list[str]:
+        rows = self._labels(torch.as_tensor(contexts))
+        return [" ".join(self._spelled(label) or "(no label)" for label in row) for row in rows]
+
+    def trace(self, ids: Sequence[int]) -> dict[str, Any] | None:
+        """The digits that the network shifts out of its weights, step by step."""
+        from rote.solvers.exact.trace import digit_trace
+
+        if self.wording is None:
+            return None
+        record = digit_trace(self.exact, ids).to_dict()
+        record["steps"] = [{**step, "token": self._spelled(step["label"]) or "–"} for step in record["steps"]]
+        return {**record, "variant": self.exact.variant, "precision": self.exact.precision}
+
+    def export(self, path: Path, table: Table) -> dict[str, Any]:
+        """Write the model of floats as ONNX if onnxruntime gives every fact its label; what was found, plain."""
+        from rote.models._onnx import onnx_bytes, onnx_labels
+
+        if self.wording is None or self.exact.precision == "exact":
+            return super().export(path, table)
+        content = onnx_bytes(self.exact)
+        lost, count = 0, table.n_facts
+        wanted = np.asarray(self._numbers(table))
+        lost = int((onnx_labels(content, table.inputs(slice(0, count))[0]) != wanted).reshape(count, -1).any(1).sum())
+        if not lost:
+            write_atomically(path, lambda part: part.write_bytes(content) and None)
+        return {
+            "onnx": path.name,
+            "bytes": len(content),
+            "dtype": self.exact.precision,
+            "n_facts": count,
+            "n_failed": lost,
+            "recall": (count - lost) / count,
+        }
+
+    def _numbers(self, table: Table) -> Any:
+        """The label number of every target; -2 for a target that no label stands for."""
+        numbers = np.full(max(2, self.arch.vocab), -2, dtype=np.int64)
+        numbers[list(self.exact.labels)] = np.arange(len(self.exact.labels))
+        return numbers[np.asarray(getattr(table, "targets", None))]
+
+
+model = ExactTransformerModel

@@ -1,24 +1,106 @@
-"""The stock road: a model directory read by the Auto classes of Hugging Face transformers, as any user would.
+"""Stock checkpoints: a Llama or Mistral of Hugging Face transformers, read by its Auto classes, as any user would.
 
-Shares no code with the builders: it sees files, token ids and logits only. Contexts are fed without padding, one length
-at a time, as a plain prompt would be.
+Contexts are fed without padding, one length at a time, as a plain prompt would be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rote.config import Architecture
+from rote.data.outputs import Outputs
+from rote.data.vocabulary import PAD
 from rote.errors import CheckpointError, MissingExtra
+from rote.models import folders, tokenizer
+from rote.models._base import Model, Wording, typed_copy
+from rote.models._views import SATURATED, Head, HeadsView
+from rote.referee.outputs import TokenScores
 
-__all__ = ["load_stock", "stock_logits"]
+__all__ = ["LlamaModel", "model"]
 
 
-def load_stock(directory: str | Path) -> Any:
+class LlamaModel(Model):
+    """A stock model with a tokenizer for the table's tokens."""
+
+    def __init__(
+        self, stock: Any, arch: Architecture, wording: Wording, *, report: Mapping[str, Any] | None = None
+    ) -> None:
+        self._module, self.arch, self.wording = stock, arch, wording
+        self.report = dict(report or {})
+
+    @property
+    def module(self) -> Any:
+        return self._module
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"full": self.stored}
+
+    def write(self, folder: Path) -> None:
+        assert self.wording is not None, "a stock model has words"
+        self.module.save_pretrained(folder)
+        words = self.wording
+        for name, content in tokenizer.files(words.vocabulary, words.tokens, words.context + 1).items():
+            (folder / name).write_bytes(content)
+
+    @classmethod
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> LlamaModel:
+        arch = Architecture.from_dict(certificate["shape"])
+        wording = folders.read_wording(folder, certificate, arch)
+        if wording is None:
+            raise CheckpointError(f"{folder} has no tokenizer.json; it is incomplete, build it again.")
+        return cls(_load(folder), arch, wording)
+
+    def outputs(self, dtype: str) -> Outputs:
+        stock = typed_copy(self.module, dtype)
+        return TokenScores(lambda contexts: self._scores(stock, contexts))
+
+    def logits(self, contexts: Tensor) -> Tensor:
+        return self._scores(self.module, contexts)
+
+    def _scores(self, stock: Any, contexts: Tensor) -> Tensor:
+        """Logits (B, N) after the last token of contexts (B, S), padded on the left."""
+        pad = None if self.wording is None else self.wording.pad_id
+        lengths = contexts.shape[1] - ((contexts == pad).sum(dim=1) if pad is not None else 0 * contexts[:, 0])
+        scores = torch.empty(0)
+        for length in torch.unique(lengths).tolist():
+            rows = (lengths == length).nonzero()[:, 0]
+            prompt = contexts[rows, contexts.shape[1] - length :]
+            last = stock(input_ids=prompt, use_cache=False, logits_to_keep=1).logits[:, -1]
+            if not len(scores):
+                scores = torch.empty(len(contexts), last.shape[1], dtype=last.dtype)
+            scores[rows] = last
+        return scores
+
+    def heads(self, ids: Sequence[int]) -> HeadsView | None:
+        """Weights only: a stock model normalises its stream, so that parts do not add up."""
+        assert self.wording is not None, "a stock model has words"
+        spoken = self.wording.vocabulary
+        kept = [i for i in ids if spoken[i] != PAD]
+        before = self.module.config._attn_implementation
+        self.module.set_attn_implementation("eager")
+        try:
+            with torch.no_grad():
+                out = self.module(torch.tensor([kept]), output_attentions=True, use_cache=False)
+        finally:
+            self.module.set_attn_implementation(before)
+        logits = out.logits[0, -1].to(torch.float64)
+        answer, rival = (int(i) for i in torch.topk(logits, min(2, len(logits))).indices.tolist())
+        missing = (0.0,) * (len(ids) - len(kept))
+        heads = tuple(
+            Head(layer, number, missing + tuple(weights), max(weights) > 1 - SATURATED, None)
+            for layer, attention in enumerate(out.attentions)
+            for number, weights in enumerate(attention[0, :, -1].to(torch.float64).tolist())
+        )
+        return HeadsView(heads, spoken[answer], spoken[rival], float(logits[answer] - logits[rival]))
+
+
+def _load(folder: Path) -> Any:
     """The model as stored, from disk only and without custom code."""
     try:
         from transformers import AutoModelForCausalLM
@@ -27,27 +109,12 @@ def load_stock(directory: str | Path) -> Any:
         raise MissingExtra("transformers", "hf", "a stock Llama checkpoint") from None
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        model = AutoModelForCausalLM.from_pretrained(str(directory), dtype="auto", local_files_only=True)
+        stock = AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype="auto", local_files_only=True, trust_remote_code=False
+        )
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"transformers cannot load {directory}: {error}") from error
-    return model.eval().requires_grad_(False)  # type: ignore[no-untyped-call, unused-ignore]
+        raise CheckpointError(f"transformers cannot load {folder}: {error}") from error
+    return stock.eval().requires_grad_(False)  # type: ignore[no-untyped-call, unused-ignore]
 
 
-def stock_logits(model: Any, pad_id: int | None) -> Callable[[Tensor], Tensor]:
-    """A function from contexts (B, S), padded on the left, to logits (B, N) after the last token."""
-
-    def logits(contexts: Tensor) -> Tensor:
-        lengths = contexts.shape[1] - ((contexts == pad_id).sum(dim=1) if pad_id is not None else 0 * contexts[:, 0])
-        out: Tensor | None = None
-        for length in torch.unique(lengths).tolist():
-            rows = (lengths == length).nonzero()[:, 0]
-            prompt = contexts[rows, contexts.shape[1] - length :]
-            found = model(input_ids=prompt, use_cache=False, logits_to_keep=1).logits[:, -1]
-            if out is None:
-                out = torch.empty(len(contexts), found.shape[1], dtype=found.dtype)
-            out[rows] = found
-        if out is None:
-            raise CheckpointError("there are no contexts to run.")
-        return out
-
-    return logits
+model = LlamaModel

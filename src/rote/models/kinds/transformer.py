@@ -12,16 +12,22 @@ W_O (H, d, d_h), W_gate and W_up (m, d), W_down (d, m), W_U (N, d). No biases, n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from rote.config import Architecture
+from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
+from rote.models import folders
+from rote.models._base import Model, Wording, typed_copy
+from rote.models._views import SATURATED, Head, HeadsView
+from rote.referee.outputs import TokenScores
 
-__all__ = ["ACTIVATIONS", "Activation", "Transformer"]
+__all__ = ["ACTIVATIONS", "Activation", "Transformer", "TransformerModel", "model"]
 
 Activation = Literal["identity", "silu"]
 ACTIVATIONS: tuple[Activation, ...] = ("identity", "silu")
@@ -81,10 +87,10 @@ class Transformer(nn.Module):
     def qk_rank(self) -> int:
         return int(self.W_Q.shape[1])
 
-    @property
-    def n_stored(self) -> int:
-        """Numbers in the file, which is fewer than the full count where QK has rank 1."""
-        return sum(p.numel() for p in self.parameters())
+    def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
+        """What a directory holds of it: the kind, what the configuration says, and the tensors."""
+        config = {"architecture": self.arch.to_dict(), "activation": self.activation}
+        return "transformer", config, dict(self.state_dict())
 
     def attention(self, tokens: Tensor) -> Tensor:
         """Attention weights (B, H, S) of the last position over the context."""
@@ -111,3 +117,80 @@ class Transformer(nn.Module):
         if tokens.ndim != 2 or tokens.shape[1] != self.arch.context:
             raise ShapeError(f"contexts have {self.arch.context} tokens, got an array of shape {tuple(tokens.shape)}.")
         return self.W_E[tokens] + self.W_pos
+
+
+class TransformerModel(Model):
+    """The reference transformer with its words, in a number format."""
+
+    def __init__(
+        self,
+        arch: Architecture,
+        weights: Mapping[str, Tensor],
+        *,
+        wording: Wording | None,
+        dtype: str,
+        activation: Activation = "identity",
+        report: Mapping[str, Any] | None = None,
+        claims: Mapping[str, Any] | None = None,
+    ) -> None:
+        number = getattr(torch, dtype)
+        self._module = Transformer(
+            arch, {name: tensor.to(number) for name, tensor in weights.items()}, activation=activation
+        )
+        self.arch, self.wording, self.dtype = arch, wording, dtype
+        self.report, self.claims = dict(report or {}), dict(claims or {})
+
+    @property
+    def module(self) -> Transformer:
+        return self._module
+
+    def write(self, folder: Path) -> None:
+        tensors, activation = self.module.state_dict(), self.module.activation
+        folders.write_model(
+            folder, self.kind, self.arch, tensors, self.wording, dtype=self.dtype, activation=activation
+        )
+
+    @classmethod
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> TransformerModel:
+        config, arch = folders.read_config(folder, cls.kind)
+        activation = next((a for a in ACTIVATIONS if a == config.get("activation")), None)
+        if activation is None:
+            raise CheckpointError(
+                f"{folder / 'config.json'} names an unknown activation {config.get('activation')!r}; the file was edited."
+            )
+        return cls(
+            arch,
+            folders.read_tensors(folder / "model.safetensors"),
+            wording=folders.read_wording(folder, certificate, arch),
+            dtype=str(certificate["dtype"]),
+            activation=activation,
+        )
+
+    def outputs(self, dtype: str) -> Outputs:
+        return TokenScores(typed_copy(self.module, dtype))
+
+    def heads(self, ids: Sequence[int]) -> HeadsView | None:
+        if self.wording is None:
+            return None
+        with torch.no_grad():
+            tokens = torch.tensor([list(ids)])
+            logits = self.module(tokens)[0].to(torch.float64)
+            answer, rival = (int(i) for i in torch.topk(logits, min(2, len(logits))).indices.tolist())
+            W = {name: weight.to(torch.float64) for name, weight in self.module.state_dict().items()}
+            x = W["W_E"][tokens[0]] + W["W_pos"]
+            attention = self.module.attention(tokens)[0].to(torch.float64)
+            added = torch.einsum("hdw,hwe,he->hd", W["W_O"], W["W_V"], attention @ x)
+            towards = W["W_U"][answer] - W["W_U"][rival]
+            parts = (added @ towards).tolist()
+            skip = float(x[-1] @ towards)
+        lead = float(logits[answer] - logits[rival])
+        heads = tuple(
+            Head(0, number, tuple(weights), max(weights) > 1 - SATURATED, part)
+            for number, (weights, part) in enumerate(zip(attention.tolist(), parts, strict=True))
+        )
+        mlp = lead - skip - sum(parts) if self.arch.d_mlp else None
+        spoken = self.wording.vocabulary
+        return HeadsView(heads, spoken[answer], spoken[rival], lead, skip, mlp)
+
+
+model = TransformerModel

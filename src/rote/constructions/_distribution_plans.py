@@ -1,4 +1,4 @@
-"""`plan` for distributions: the smallest width, and then the fewest heads, that reach a divergence.
+"""Shapes for a divergence: the smallest width, and then the fewest heads, that reach it.
 
 Heads are counted by building: the layer of the planned shape is made and its divergence measured, so the number is not
 an estimate. A build of that shape with the same seed makes the same layer, or a better one of its other draws.
@@ -7,82 +7,54 @@ an estimate. A build of that shape with the same seed makes the same layer, or a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rote.building import as_generator
-from rote.config import Architecture, Dtype
-from rote.data import DistributionTable
-from rote.distribution_building import (
-    LARGEST_SOLVE,
-    capacity_of,
-    distribution_builders,
-    epsilon_of,
-    head_width,
-)
-from rote.errors import CapacityError, UsageError
-from rote.solvers.record import Progress, quiet
-from rote.theorems import stored_bytes
+import numpy as np
 
-__all__ = ["DistributionPlan", "plan_distribution"]
+from rote.config import Architecture, Dtype, Shape
+from rote.constructions._base import Plan, Progress, quiet, stored_bytes
+from rote.constructions._distributions import LARGEST_SOLVE, capacity_of, epsilon_of, head_width
+from rote.errors import CapacityError
+
+if TYPE_CHECKING:
+    from rote.constructions._distributions import DistributionConstruction
+    from rote.data import DistributionTable
+
+__all__ = ["shapes_that_reach"]
 
 
-@dataclass(frozen=True)
-class DistributionPlan:
-    """A shape, and the divergence that it reached."""
-
-    architecture: Architecture
-    kl: float
-    encoder_kl: float
-    epsilon: float
-    t_eps: int
-    n_contexts: int
-    dtype: Dtype
-    note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        arch = self.architecture
-        return {
-            "construction": "distribution_refit",
-            "architecture": arch.to_dict(),
-            "d_model": arch.d_model,
-            "n_heads": arch.n_heads,
-            "d_head": arch.d_head,
-            "params": arch.params(),
-            "bytes": stored_bytes(arch.params(), self.dtype),
-            "facts": self.n_contexts,
-            "dtype": self.dtype,
-            "kl": self.kl,
-            "encoder_kl": self.encoder_kl,
-            "epsilon": self.epsilon,
-            "t_eps": self.t_eps,
-            "note": self.note,
-        }
-
-
-def plan_distribution(
+def shapes_that_reach(
+    construction: DistributionConstruction,
     table: DistributionTable,
     kl: float,
+    shape: Shape,
+    dtype: Dtype,
     *,
-    d_model: int | None = None,
-    n_heads: int | None = None,
-    d_head: int | None = None,
-    dtype: Dtype = "float32",
     seed: int = 0,
     progress: Progress = quiet,
-) -> list[DistributionPlan]:
+) -> Iterator[Plan]:
     """Shapes that reach `kl` nats: the smallest d_model with the fewest heads first, then wider ones with fewer heads.
 
-    `table` has full support. Empty where a fixed d_model or n_heads makes it impossible.
+    The table has full support. A refusal where a fixed d_model or number of heads makes it impossible.
     """
-    if not (isinstance(kl, (int, float)) and math.isfinite(kl) and kl >= 0):
-        raise UsageError(f"the divergence to reach must be a number of nats from 0, got {kl}.")
-    search = _Search(table, kl, n_heads, d_head, seed, progress)
+    search = _Search(construction, table, kl, shape.n_heads, shape.d_head, seed, progress)
+    plans = [search.plan(d, heads, dtype) for d, heads in _reaching(search, table, kl, shape.d_model)]
+    if not plans:
+        raise CapacityError(
+            f"no shape reaches {kl:g} nats under these conditions; allow more heads, width or parameters."
+        )
+    yield from plans
+
+
+def _reaching(search: _Search, table: DistributionTable, kl: float, d_model: int | None) -> Iterator[tuple[int, int]]:
     if d_model is not None:
-        found = search.heads(d_model)
-        return [] if found is None else [search.plan(d_model, found, dtype)]
-    most = min(table.vocab - 1, table.n_contexts)
+        heads = search.heads(d_model)
+        if heads is not None:
+            yield d_model, heads
+        return
+    most = min(table.vocab - 1, table.n_facts)
     low, high = 1, most
     while low < high:
         middle = (low + high) // 2
@@ -90,25 +62,28 @@ def plan_distribution(
             high = middle
         else:
             low = middle + 1
-    plans: list[DistributionPlan] = []
-    small = table.n_contexts * table.vocab * high <= 3_000_000
+    small = table.n_facts * table.vocab * high <= 3_000_000
     widths = [high, *(sorted({min(most, math.ceil(high * f)) for f in (1.25, 1.6)} - {high}) if small else ())]
+    reached = 0
     for d in widths:
-        found = search.heads(d)
-        if found is not None:
-            plans.append(search.plan(d, found, dtype))
+        heads = search.heads(d)
+        if heads is not None:
+            reached += 1
+            yield d, heads
     # With a fixed number of heads the narrowest encoder may not be reachable, and a wider one may.
-    while not plans and widths[-1] < most:
-        widths.append(min(most, 2 * widths[-1]))
-        found = search.heads(widths[-1])
-        if found is not None:
-            plans.append(search.plan(widths[-1], found, dtype))
-    return plans
+    d = widths[-1]
+    while not reached and d < most:
+        d = min(most, 2 * d)
+        heads = search.heads(d)
+        if heads is not None:
+            reached += 1
+            yield d, heads
 
 
 class _Search:
     def __init__(
         self,
+        construction: DistributionConstruction,
         table: DistributionTable,
         kl: float,
         n_heads: int | None,
@@ -116,11 +91,11 @@ class _Search:
         seed: int,
         progress: Progress,
     ) -> None:
+        self._construction = construction
         self._table, self._kl, self._n_heads, self._d_head = table, kl, n_heads, d_head
         self._seed, self._progress = seed, progress
         self._bounds: dict[int, Any] = {}
-        self._made: dict[tuple[int, int], tuple[float, int]] = {}
-        self._builder = distribution_builders()["distribution_refit"]
+        self._reached_at: dict[tuple[int, int], tuple[float, int]] = {}
 
     def encoder(self, d: int, *, scouting: bool = False) -> Any:
         """The best encoder of a width; with two starts only while the width is being looked for."""
@@ -128,29 +103,31 @@ class _Search:
             from rote.solvers.encoder import encoder_bound
 
             self._progress(f"encoder of width {d}", 0, 1, None)
-            return encoder_bound(self._table, d, rng=as_generator(self._seed)[0], starts=2)
+            return encoder_bound(self._table, d, rng=np.random.default_rng(self._seed), starts=2)
         if d not in self._bounds:
             from rote.solvers.encoder import encoder_bound
 
             self._progress(f"encoder of width {d}", 0, 1, None)
-            for_bound = as_generator(self._seed)[0].spawn(3)[0]
+            for_bound = np.random.default_rng(self._seed).spawn(3)[0]
             self._bounds[d] = encoder_bound(self._table, d, rng=for_bound)
         return self._bounds[d]
 
     def _reached(self, d: int, heads: int) -> float:
         """The divergence of a layer of this shape."""
-        if (d, heads) not in self._made:
+        if (d, heads) not in self._reached_at:
             self._progress(f"layer of width {d}, {heads} heads", 0, 1, None)
             arch = self._shape(d, heads)
             t_eps = capacity_of(self._table, arch)
             if t_eps > LARGEST_SOLVE and t_eps == self._table.t_eps(0.0):
                 raise CapacityError(
-                    f"{t_eps:,} contexts are more than the solve takes ({LARGEST_SOLVE:,}); ask for a larger --kl."
+                    f"{t_eps:,} contexts are more than the solve takes ({LARGEST_SOLVE:,}); ask for a larger divergence."
                 )
-            for_layer = as_generator(self._seed)[0].spawn(3)[1]
-            layer = self._builder.layer(self._table, self.encoder(d), arch, n_contexts=t_eps, rng=for_layer, tries=1)
-            self._made[d, heads] = (layer.kl32, t_eps)
-        return self._made[d, heads][0]
+            for_layer = np.random.default_rng(self._seed).spawn(3)[1]
+            layer = self._construction.layer(
+                self._table, self.encoder(d), arch, n_contexts=t_eps, rng=for_layer, tries=1
+            )
+            self._reached_at[d, heads] = (layer.kl32, t_eps)
+        return self._reached_at[d, heads][0]
 
     def _shape(self, d: int, heads: int) -> Architecture:
         width = head_width(self._table, d, self._d_head)
@@ -181,17 +158,23 @@ class _Search:
                 low = middle + 1
         return high
 
-    def plan(self, d: int, heads: int, dtype: Dtype) -> DistributionPlan:
+    def plan(self, d: int, heads: int, dtype: Dtype) -> Plan:
         kl = self._reached(d, heads)
-        _, t_eps = self._made[d, heads]
+        _, t_eps = self._reached_at[d, heads]
+        arch = self._shape(d, heads)
         note = "the embedding alone is the best encoder: contexts have one token" if self._table.context == 1 else ""
-        return DistributionPlan(
-            self._shape(d, heads),
-            kl,
-            self.encoder(d).kl,
-            epsilon_of(self._table, t_eps),
-            t_eps,
-            self._table.n_contexts,
-            dtype,
+        return Plan(
+            self._construction.key,
+            arch,
+            arch.params(),
+            stored_bytes(arch.params(), dtype),
+            self._table.n_facts,
             note,
+            dtype,
+            measures={
+                "kl": kl,
+                "encoder_kl": self.encoder(d).kl,
+                "epsilon": epsilon_of(self._table, t_eps),
+                "t_eps": t_eps,
+            },
         )

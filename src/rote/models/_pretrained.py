@@ -1,0 +1,258 @@
+"""Pretrained models: a local directory of the Llama family, or a GGUF file, read by stock transformers.
+
+What makes a family fit: pre-norm decoder layers with RMSNorm, a gated SiLU MLP, a final RMSNorm and a linear head. Then
+one more layer of the same kind, whose attention adds nothing, reads x = h / rms(h) and adds to h what its MLP says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import io
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
+from rote.models.folders import file_sha256, read_json, write_directory
+
+__all__ = [
+    "FAMILIES",
+    "FORMATS",
+    "Source",
+    "end_token",
+    "load_model",
+    "load_tokenizer",
+    "open_source",
+    "shard_names",
+    "unpack_gguf",
+]
+
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+FORMATS = ("float32", "bfloat16", "float16")
+_SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A loaded model with its tokenizer, and what is needed to say which one it was."""
+
+    path: Path
+    place: Path
+    """Where its safetensors are: `path`, or what a GGUF file was unpacked to."""
+    model: Any = field(repr=False)
+    tokenizer: Any = field(repr=False)
+    family: str
+    tied: bool
+    sha256: str
+    gguf: bool
+
+    @property
+    def n_layers(self) -> int:
+        return int(self.model.config.num_hidden_layers)
+
+    @property
+    def context(self) -> int:
+        """The longest sequence that the model is made for."""
+        return int(getattr(self.model.config, "max_position_embeddings", 0) or 1 << 30)
+
+    @property
+    def end_id(self) -> int:
+        """The token that ends an answer."""
+        return end_token(self.tokenizer, self.model, self.path)
+
+
+def end_token(tokenizer: Any, model: Any, path: Path) -> int:
+    """The tokenizer's end-of-sequence token if generation stops at it, else one at which generation stops."""
+    settings = getattr(model, "generation_config", None)
+    stops = getattr(settings, "eos_token_id", None)
+    if stops is None:
+        stops = model.config.eos_token_id
+    stops = [stops] if isinstance(stops, int) else list(stops or [])
+    own = tokenizer.eos_token_id
+    if own is not None and (own in stops or not stops):
+        return int(own)
+    if not stops:
+        raise CheckpointError(
+            f"{path} names no end-of-sequence token, so an answer could not be ended; set eos_token in its "
+            "tokenizer_config.json."
+        )
+    return int(stops[0])
+
+
+def load_tokenizer(place: Path) -> Any:
+    """The tokenizer by the stock classes."""
+    transformers = _quiet_library()
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(place), local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise CheckpointError(
+            f"transformers finds no usable tokenizer in {place} ({_first_line(error)}); copy tokenizer.json and "
+            "tokenizer_config.json there."
+        ) from error
+
+
+def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Source:
+    """Load model and tokenizer from local files only; refuse what is not of a known family.
+
+    A GGUF file is unpacked once into a directory of safetensors inside `workplace`; that is then the original.
+    """
+    if dtype not in FORMATS:
+        raise UnknownName("number format", dtype, FORMATS)
+    _quiet_library()
+    file = _gguf_file(path)
+    place = path if file is None else unpack_gguf(file, workplace)
+    _check_family(path, _read_config(place))
+    digest = _digest([file_sha256(place / name) for name in ("config.json", *shard_names(place))])
+    tokenizer = load_tokenizer(place)
+    model = load_model(place, dtype)
+    tied = bool(model.config.tie_word_embeddings)
+    if tied:
+        _check_tied(place)
+    return Source(path, place, model, tokenizer, str(model.config.model_type), tied, digest, file is not None)
+
+
+def _quiet_library() -> Any:
+    """transformers without its progress bars and warnings."""
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtra("transformers", "hf", "a pretrained model") from None
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    return transformers
+
+
+def load_model(place: Path, dtype: str) -> Any:
+    """The model by the stock classes, ready to run."""
+    transformers = _quiet_library()
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            str(place),
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    except Exception as error:
+        raise CheckpointError(f"transformers cannot load {place}: {_first_line(error)}.") from error
+    return model.eval().requires_grad_(False)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+def unpack_gguf(file: Path, workplace: Path) -> Path:
+    """The model of a GGUF file as a directory of float32 safetensors; made once for each file."""
+    for package in ("gguf", "accelerate"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(package, "graft", "a GGUF file")
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    place = workplace / f"gguf-{file_sha256(file)[:16]}"
+    if place.is_dir():
+        return place
+    here: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), **here)
+            model = AutoModelForCausalLM.from_pretrained(str(file.parent), dtype=torch.float32, **here)
+    except Exception as error:
+        raise CheckpointError(f"transformers cannot load {file}: {_first_line(error)}.") from error
+    tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        tensors.pop("lm_head.weight", None)
+    config = model.config.to_dict()
+    config.pop("quantization_config", None)
+    config.update(architectures=[type(model).__name__], dtype="float32", torch_dtype="float32")
+
+    def write(part: Path) -> None:
+        save_file(tensors, part / _SINGLE, metadata={"format": "pt"})
+        (part / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        tokenizer.save_pretrained(str(part))
+
+    write_directory(place, write)
+    return place
+
+
+def shard_names(path: Path) -> list[str]:
+    """The safetensors files of a checkpoint, in the order of its index."""
+    if (path / _SINGLE).is_file():
+        return [_SINGLE]
+    if (path / _INDEX).is_file():
+        weight_map = read_json(path / _INDEX).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
+            raise CheckpointError(f"{path / _INDEX} has no weight_map; the download is incomplete.")
+        names = sorted(set(map(str, weight_map.values())))
+        missing = [name for name in names if not (path / name).is_file()]
+        if missing:
+            raise CheckpointError(f"{path} has no {missing[0]}, which its index names; the download is incomplete.")
+        return names
+    raise CheckpointError(
+        f"{path} has no {_SINGLE} and no {_INDEX}; save it as safetensors (rote does not unpickle .bin files)."
+    )
+
+
+def _gguf_file(path: Path) -> Path | None:
+    if path.is_file():
+        if path.suffix.lower() != ".gguf":
+            raise UsageError(f"{path} is a file, but no .gguf; give a model directory or a GGUF file.")
+        return path
+    if not path.is_dir():
+        raise CheckpointError(
+            f"there is no directory or GGUF file {path}; the model must be a local one (nothing is downloaded)."
+        )
+    files = sorted(path.glob("*.gguf"))
+    if (path / "config.json").is_file() or not files:
+        return None
+    if len(files) > 1:
+        raise UsageError(f"{path} holds {len(files)} GGUF files; name one of them, such as {files[0]}.")
+    return files[0]
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not (path / "config.json").is_file():
+        raise CheckpointError(f"{path} has no config.json; it is no model directory of Hugging Face.")
+    return read_json(path / "config.json")
+
+
+def _check_family(path: Path, config: dict[str, Any]) -> None:
+    family = config.get("model_type")
+    if family not in FAMILIES:
+        raise UsageError(
+            f"{path} is a model of the family {family!r}, which has no gated MLP after an RMSNorm that rote knows how "
+            f"to extend; supported are {', '.join(FAMILIES)} (SmolLM2 and most small models are llama)."
+        )
+    act = config.get("hidden_act", "silu")
+    if act not in ("silu", "swish"):
+        raise UsageError(f"{path} has the activation {act!r}; a graft's gates are closed by SiLU, so it needs silu.")
+    if (path / "certificate.json").is_file() and "graft" in read_json(path / "certificate.json"):
+        raise UsageError(
+            f"{path} is grafted already; graft the original with all facts together (ungraft restores it)."
+        )
+
+
+def _check_tied(path: Path) -> None:
+    """A tied head must be the embedding: a second, different matrix in the files would be lost without a word."""
+    from safetensors import safe_open
+
+    tensors: dict[str, Any] = {}
+    for name in shard_names(path):
+        with safe_open(path / name, framework="pt") as file:
+            for key in ("lm_head.weight", "model.embed_tokens.weight"):
+                if key in file.keys():  # noqa: SIM118
+                    tensors[key] = file.get_tensor(key)
+    if len(tensors) == 2 and not torch.equal(*tensors.values()):
+        raise CheckpointError(
+            f"the config.json of {path} ties head and embedding, but its files hold two different matrices; set "
+            "tie_word_embeddings to false, or remove lm_head.weight."
+        )
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,5 +1,14 @@
 """rote: how much a transformer can memorise, and the weights that do it.
 
+    table = rote.read("facts.csv")              a file, or shipped facts by name; what it holds is found out
+    rote.bound(arch), rote.plan(table)          how much a shape holds; how small will do
+    rote.check(table)                           do the data meet the theorems' assumptions?
+    memory = rote.build(table)                  a model that recalls everything, judged from its files
+    memory.ask("KJFK"), memory.save("model")    ask it, keep it
+    rote.load("model"), rote.verify("model")    read it back, run every fact again
+    rote.graft, rote.ungraft, rote.audit        pretrained models
+    rote.measure, rote.sweep, rote.fit, rote.reproduce, rote.report     measurements
+
 The public names load on first use, so that `import rote` costs next to nothing.
 """
 
@@ -11,71 +20,170 @@ from typing import TYPE_CHECKING, Any
 from rote._version import __version__
 
 if TYPE_CHECKING:
-    from rote.building import build as build
-    from rote.capacity import PlanList as PlanList
+    from rote.analyse.audit import audit as audit
+    from rote.analyse.fit import fit as fit
+    from rote.assumptions import check as check
+    from rote.capacity import Bounds as Bounds
+    from rote.capacity import Plans as Plans
+    from rote.capacity import bound as bound
     from rote.capacity import bounds as bounds
     from rote.capacity import plan as plan
+    from rote.certificate import Certificate as Certificate
     from rote.config import Architecture as Architecture
+    from rote.config import Shape as Shape
+    from rote.constructions import Construction as Construction
+    from rote.constructions import Options as Options
+    from rote.constructions import Plan as Plan
+    from rote.constructions.argmax_fit import ArgmaxFit as ArgmaxFit
+    from rote.constructions.dana2025_cor1 import ExactAssociation as ExactAssociation
+    from rote.constructions.dana2025_thm1 import Interpolation as Interpolation
+    from rote.constructions.distribution_refit import DistributionRefit as DistributionRefit
+    from rote.constructions.graft import Graft as Graft
+    from rote.constructions.kajitsuka2025_next_token import BitExtraction as BitExtraction
+    from rote.constructions.kajitsuka2025_seq2seq import SequenceBitExtraction as SequenceBitExtraction
+    from rote.constructions.mahdavi2024_thm1 import Saturation as Saturation
+    from rote.constructions.mahdavi_random_features import RandomFeatures as RandomFeatures
+    from rote.constructions.mlp_fit import MlpFit as MlpFit
+    from rote.constructions.stock_llama import StockLlama as StockLlama
+    from rote.data import DistributionTable as DistributionTable
     from rote.data import FactTable as FactTable
+    from rote.data import PromptTable as PromptTable
     from rote.data import SequenceTable as SequenceTable
+    from rote.data import Table as Table
     from rote.data import VectorTable as VectorTable
-    from rote.data import load_facts as load_facts
-    from rote.data import read_facts as read_facts
-    from rote.data import read_sequences as read_sequences
+    from rote.data import Verification as Verification
+    from rote.data import read as read
     from rote.errors import RoteError as RoteError
+    from rote.grafting import graft as graft
+    from rote.grafting import prompts as prompts
+    from rote.grafting import ungraft as ungraft
+    from rote.lab.entries import reproduce as reproduce
+    from rote.lab.report import report as report
+    from rote.measure import measure as measure
+    from rote.measure import sweep as sweep
     from rote.memory import Memory as Memory
-    from rote.memory import load as load
-    from rote.memory import verify as verify
+    from rote.models import Model as Model
+    from rote.pipeline import build as build
+    from rote.pipeline import load as load
+    from rote.pipeline import verify as verify
     from rote.theorems import Bound as Bound
+    from rote.theorems import Citation as Citation
+    from rote.theorems import Condition as Condition
     from rote.theorems import Demand as Demand
-    from rote.theorems import Plan as Plan
     from rote.theorems import Setting as Setting
     from rote.theorems import Theorem as Theorem
+    from rote.theorems import condition as condition
 
 _HOME = {
     "Architecture": "rote.config",
+    "ArgmaxFit": "rote.constructions.argmax_fit",
+    "BitExtraction": "rote.constructions.kajitsuka2025_next_token",
     "Bound": "rote.theorems",
+    "Bounds": "rote.capacity",
+    "Certificate": "rote.certificate",
+    "Citation": "rote.theorems",
+    "Condition": "rote.theorems",
+    "Construction": "rote.constructions",
     "Demand": "rote.theorems",
+    "DistributionRefit": "rote.constructions.distribution_refit",
+    "DistributionTable": "rote.data",
+    "ExactAssociation": "rote.constructions.dana2025_cor1",
     "FactTable": "rote.data",
+    "Graft": "rote.constructions.graft",
+    "Interpolation": "rote.constructions.dana2025_thm1",
     "Memory": "rote.memory",
-    "Plan": "rote.theorems",
-    "PlanList": "rote.capacity",
+    "MlpFit": "rote.constructions.mlp_fit",
+    "Model": "rote.models",
+    "Options": "rote.constructions",
+    "Plan": "rote.constructions",
+    "Plans": "rote.capacity",
+    "PromptTable": "rote.data",
+    "RandomFeatures": "rote.constructions.mahdavi_random_features",
     "RoteError": "rote.errors",
+    "Saturation": "rote.constructions.mahdavi2024_thm1",
+    "SequenceBitExtraction": "rote.constructions.kajitsuka2025_seq2seq",
     "SequenceTable": "rote.data",
     "Setting": "rote.theorems",
+    "Shape": "rote.config",
+    "StockLlama": "rote.constructions.stock_llama",
+    "Table": "rote.data",
     "Theorem": "rote.theorems",
     "VectorTable": "rote.data",
+    "Verification": "rote.data",
+    "audit": "rote.analyse.audit",
+    "bound": "rote.capacity",
     "bounds": "rote.capacity",
-    "build": "rote.building",
-    "load": "rote.memory",
-    "load_facts": "rote.data",
+    "build": "rote.pipeline",
+    "check": "rote.assumptions",
+    "condition": "rote.theorems",
+    "fit": "rote.analyse.fit",
+    "graft": "rote.grafting",
+    "load": "rote.pipeline",
+    "measure": "rote.measure",
     "plan": "rote.capacity",
-    "read_facts": "rote.data",
-    "read_sequences": "rote.data",
-    "verify": "rote.memory",
+    "prompts": "rote.grafting",
+    "read": "rote.data",
+    "report": "rote.lab.report",
+    "reproduce": "rote.lab.entries",
+    "sweep": "rote.measure",
+    "ungraft": "rote.grafting",
+    "verify": "rote.pipeline",
 }
 
 __all__ = [
     "Architecture",
+    "ArgmaxFit",
+    "BitExtraction",
     "Bound",
+    "Bounds",
+    "Certificate",
+    "Citation",
+    "Condition",
+    "Construction",
     "Demand",
+    "DistributionRefit",
+    "DistributionTable",
+    "ExactAssociation",
     "FactTable",
+    "Graft",
+    "Interpolation",
     "Memory",
+    "MlpFit",
+    "Model",
+    "Options",
     "Plan",
-    "PlanList",
+    "Plans",
+    "PromptTable",
+    "RandomFeatures",
     "RoteError",
+    "Saturation",
+    "SequenceBitExtraction",
     "SequenceTable",
     "Setting",
+    "Shape",
+    "StockLlama",
+    "Table",
     "Theorem",
     "VectorTable",
+    "Verification",
     "__version__",
+    "audit",
+    "bound",
     "bounds",
     "build",
+    "check",
+    "condition",
+    "fit",
+    "graft",
     "load",
-    "load_facts",
+    "measure",
     "plan",
-    "read_facts",
-    "read_sequences",
+    "prompts",
+    "read",
+    "report",
+    "reproduce",
+    "sweep",
+    "ungraft",
     "verify",
 ]
 

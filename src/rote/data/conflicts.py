@@ -7,32 +7,18 @@ equal codes mean equal rows, and one stable sort then brings equal rows together
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from rote.errors import UnknownName
+from rote.data._arrays import FloatArray, IntArray
+from rote.data.reading import OnConflict
+from rote.errors import ConflictError
 
-__all__ = ["ON_CONFLICT", "Clash", "OnConflict", "Resolution", "check_on_conflict", "find_clashes", "resolve"]
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-
-OnConflict = Literal["error", "first", "last"]
-ON_CONFLICT: tuple[OnConflict, ...] = get_args(OnConflict)
+__all__ = ["Clash", "Resolution", "conflict_error", "find_clashes", "resolve"]
 
 _CODE_LIMIT = 2**62
-
-
-def check_on_conflict(name: str) -> OnConflict:
-    """`name` as a way to settle contradictions, or an error that lists the known ones."""
-    for choice in ON_CONFLICT:
-        if name == choice:
-            return choice
-    raise UnknownName("way to settle conflicts", name, ON_CONFLICT)
 
 
 @dataclass(frozen=True)
@@ -159,3 +145,22 @@ def find_clashes(
     distinct = first_positions(_join(codes, goals))
     order, starts = _runs(codes[distinct])
     return _first_clashes(distinct, order, starts, limit)
+
+
+def conflict_error(
+    resolution: Resolution, text: Callable[[int], str], place: Callable[[int], str], weights: FloatArray | None
+) -> ConflictError:
+    """The error for contradictory facts: the first few, the count, the remedy. `text`, `place`: index -> words."""
+
+    def told(i: int) -> str:
+        return f"{place(i)}: {text(i)}" + ("" if weights is None else f" (weight {weights[i]:g})")
+
+    clashes, count = resolution.clashes, resolution.n_conflicts
+    shown = "; ".join(f"{told(c.first)} against {told(c.second)}" for c in clashes)
+    more = f"; and {count - len(clashes)} more" if count > len(clashes) else ""
+    noun = "fact contradicts" if count == 1 else "facts contradict"
+    return ConflictError(
+        f"equal contexts need equal targets, but {count} {noun} an earlier one: {shown}{more}. Correct them, settle "
+        "them with on_conflict 'first' or 'last', or read the table as kind 'distributions', where several tokens may "
+        "follow a context."
+    )

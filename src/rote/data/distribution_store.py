@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from rote.data.distribution import DistributionTable
-from rote.data.vocabulary import Vocabulary
+from rote.data._arrays import FloatArray, IntArray
 from rote.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from rote.data.kinds.distributions import DistributionTable
 
 __all__ = ["FILE", "pack", "unpack"]
 
@@ -18,7 +19,9 @@ FILE = "distributions.safetensors"
 
 
 def pack(table: DistributionTable) -> bytes:
-    """The table without its vocabulary, which the tokenizer has."""
+    """The table without its vocabulary."""
+    from safetensors.numpy import save
+
     row, token = np.nonzero(table.probabilities)
     return save(
         {
@@ -31,17 +34,19 @@ def pack(table: DistributionTable) -> bytes:
     )
 
 
-def unpack(path: Path, vocabulary: tuple[str, ...], smoothing: float, name: str) -> DistributionTable:
-    """The table of a model directory, smoothed as it was for building."""
+def unpack(path: Path, vocab: int) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Contexts, prior and probabilities."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     try:
         parts = load(path.read_bytes())
-        rows = np.zeros((len(parts["contexts"]), len(vocabulary)))
+        rows = np.zeros((len(parts["contexts"]), vocab))
         rows[parts["row"], parts["token"]] = parts["probability"]
-        table = DistributionTable(parts["contexts"], parts["prior"], rows, Vocabulary(vocabulary), name)
     except FileNotFoundError:
         raise CheckpointError(f"{path.parent} has no {path.name}; build the model again.") from None
     except (SafetensorError, KeyError, IndexError, ValueError, OSError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); the file was damaged, build the model again."
         ) from None
-    return table.smoothed(smoothing)
+    return parts["contexts"], parts["prior"], rows

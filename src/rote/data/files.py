@@ -1,21 +1,33 @@
-"""Files as rows: the format by the name's ending, decompression, and the checks that every text file has to pass."""
+"""Files as rows: CSV, TSV, JSONL and Parquet, told apart by the ending of the name.
+
+What a file has to look like, in every format:
+- a header (in JSONL: the same keys in every object), with distinct, non-empty names;
+- one fact per row: the last column is the target and the others are the context, unless said otherwise;
+- every cell is a string, taken as it stands but for white space at its ends, which is cut off: 007 stays 007. Numbers
+  in JSONL and Parquet are spelled as Python spells them; truth values are `true` and `false`;
+- UTF-8, with or without a byte-order mark; any line ends; CSV quotes as usual; blank lines are skipped;
+- `<pad>` is reserved: it may stand left of the first token of a context, as in files that rote wrote.
+"""
 
 from __future__ import annotations
 
 import codecs
 import gzip
 import io
+import os
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
 
+from rote.data._atomic import write_atomically
 from rote.data.jsonl import read_jsonl
 from rote.data.rawrows import RawRows, clean_header
 from rote.data.separated import read_separated
 from rote.errors import DataError
 
-__all__ = ["FORMATS", "SEPARATORS", "file_format", "read_raw", "read_text"]
+__all__ = ["FORMATS", "check_cells", "file_format", "read_raw", "read_text", "write_frame"]
 
 FORMATS: dict[str, str] = {
     ".csv": "csv",
@@ -73,13 +85,13 @@ def read_raw(path: Path) -> RawRows:
 
 def read_text(data: bytes, source: str, kind: str) -> RawRows:
     """The rows of a text file already in memory."""
-    data = _check_text(data, source)
+    data = check_text(data, source)
     if kind == "jsonl":
         return read_jsonl(data, source)
     return read_separated(data, source, SEPARATORS[kind])
 
 
-def _check_text(data: bytes, source: str) -> bytes:
+def check_text(data: bytes, source: str) -> bytes:
     """The bytes without a byte-order mark; refuses what is not UTF-8 text. Decodes piece by piece to spare memory."""
     remedy = "save the file as UTF-8 text"
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -114,3 +126,42 @@ def _read_parquet(data: bytes, source: str) -> RawRows:
         raise DataError(f"{source} has {len(names)} columns but no rows; it needs at least one row.")
     frame.columns = names
     return RawRows(frame, source)
+
+
+def check_cells(tokens: Iterable[str]) -> None:
+    """Refuse tokens that reading would change."""
+    for token in tokens:
+        if token != token.strip() or "\0" in token:
+            raise DataError(
+                f"token {token!r} cannot be stored as a cell: reading cuts white space off, and refuses NUL "
+                "characters. Rename it, or store the cells before they are cut into characters."
+            )
+
+
+def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Write columns in the format of the name's ending, whole or not at all."""
+    file = Path(path)
+    kind, packed = file_format(file)
+
+    def write(part: Path) -> None:
+        data = _as_bytes(frame, kind)
+        part.write_bytes(gzip.compress(data, mtime=0) if packed else data)
+
+    write_atomically(file, write)
+
+
+def _as_bytes(frame: pl.DataFrame, kind: str) -> bytes:
+    if kind == "jsonl":
+        return frame.write_ndjson().encode()
+    buffer = io.BytesIO()
+    if kind == "parquet":
+        frame.write_parquet(buffer)
+        return buffer.getvalue()
+    risky = False
+    for column in frame.get_columns():
+        risky = risky or any(mark in column.name for mark in '",\t\r\n')
+        risky = risky or (column.dtype == pl.String and bool(column.str.contains('[",\t\r\n]').any()))
+    # a byte-order mark at the very start would be taken for one, so it is quoted too
+    risky = risky or frame.columns[0].startswith("\ufeff")
+    frame.write_csv(buffer, separator=SEPARATORS[kind], quote_style="always" if risky else "never")
+    return buffer.getvalue()

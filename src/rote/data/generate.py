@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from rote.data._arrays import FloatArray, IntArray
 from rote.data.conflicts import first_positions, row_codes
-from rote.data.table import FactTable
-from rote.data.vectors import VectorTable
+from rote.data.kinds.distributions import DistributionTable, check_share
+from rote.data.kinds.facts import FactTable
+from rote.data.kinds.vectors import VectorTable
 from rote.data.vocabulary import Vocabulary
 from rote.errors import UnknownName, UsageError
 
@@ -24,13 +25,13 @@ __all__ = [
     "bigram_facts",
     "check_distribution",
     "check_sharing",
+    "lookup_distributions",
+    "power_prior",
+    "random_distributions",
     "random_facts",
     "random_sequences",
     "random_vectors",
 ]
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 Distribution = Literal["uniform", "gaussian"]
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
@@ -128,6 +129,42 @@ def random_vectors(
     queries = draw((n_examples, d_model))
     targets: FloatArray | IntArray = draw(n_examples) if n_classes is None else rng.integers(n_classes, size=n_examples)
     return VectorTable(contexts, queries, targets, n_classes, f"vectors-{n_examples}x{context}x{d_model}")
+
+
+def power_prior(n_contexts: int, alpha: float) -> FloatArray:
+    """Prior k^-alpha of the k-th context; uniform for alpha = 0."""
+    if not (np.isfinite(alpha) and 0 <= alpha <= 20):
+        raise UsageError(f"alpha, the exponent of the prior, must lie between 0 and 20; got {alpha}.")
+    shares = np.arange(1, n_contexts + 1, dtype=np.float64) ** -alpha
+    prior: FloatArray = shares / shares.sum()
+    return prior
+
+
+def random_distributions(
+    n_contexts: int, context: int, vocab: int, *, rng: np.random.Generator, alpha: float = 1.0, spread: float = 1.0
+) -> DistributionTable:
+    """Softmax of Gaussian logits of standard deviation `spread`, with a power-law prior."""
+    if not (np.isfinite(spread) and 0 <= spread <= 50):
+        raise UsageError(f"spread, the deviation of the logits, must lie between 0 and 50; got {spread}.")
+    facts = random_facts(n_contexts, context, vocab, rng=rng)
+    logits = spread * rng.standard_normal((n_contexts, facts.vocab))
+    rows = np.exp(logits - logits.max(axis=1, keepdims=True))
+    rows /= rows.sum(axis=1, keepdims=True)
+    return DistributionTable(facts.contexts, power_prior(n_contexts, alpha), rows, facts.vocabulary, "random")
+
+
+def lookup_distributions(
+    n_contexts: int, context: int, vocab: int, *, rng: np.random.Generator, noise: float, alpha: float = 1.0
+) -> DistributionTable:
+    """A noisy look-up table: each context has one random token with probability 1 - noise; the rest is random."""
+    check_share(noise, "noise")
+    facts = random_facts(n_contexts, context, vocab, rng=rng)
+    rest = rng.dirichlet(np.ones(facts.vocab - 1), size=n_contexts) if facts.vocab > 2 else np.ones((n_contexts, 1))
+    rows = np.empty((n_contexts, facts.vocab))
+    others = np.arange(facts.vocab)[None, :] != facts.targets[:, None]
+    rows[others] = (noise * rest).reshape(-1)
+    rows[~others] = 1 - noise
+    return DistributionTable(facts.contexts, power_prior(n_contexts, alpha), rows, facts.vocabulary, "lookup")
 
 
 def check_distribution(name: str) -> Distribution:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rote.data.distribution import DistributionTable
-from rote.data.files import _check_text
+from rote.data.files import check_text
+from rote.data.kinds.distributions import DistributionTable
 from rote.data.vocabulary import PAD, Vocabulary
 from rote.errors import DataError, UnknownName, UsageError
 
@@ -52,7 +52,7 @@ def ngrams(
         data = file.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror or error}.") from None
-    text = _check_text(data, file.name).decode()
+    text = check_text(data, file.name).decode()
     return count_ngrams(text, order=order, tokens=tokens, plain=plain, most=most, name=name or file.name.split(".")[0])
 
 

@@ -7,7 +7,7 @@ a table asks for says so in one sentence; there is no other place where kinds of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import UsageError
@@ -15,6 +15,7 @@ from rote.errors import UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rote.data.encoding import Continuation, Prompt
     from rote.data.table import Inputs
 
 __all__ = ["Advance", "Leads", "Outputs"]
@@ -38,6 +39,14 @@ class Outputs:
     advance: Advance | None = None
     """Called with the number of facts done so far, where somebody wants to know; set by whoever asks."""
 
+    def parts(self, n_facts: int) -> Iterator[slice]:
+        """Facts in portions that fit into memory; `advance` is told after each."""
+        for start in range(0, n_facts, self.rows_at_once):
+            stop = min(n_facts, start + self.rows_at_once)
+            yield slice(start, stop)
+            if self.advance is not None:
+                self.advance(stop)
+
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         """Leads of integer targets, (B,) or (B, S), and what the model says, of the same shape."""
         raise self.refusal("one right answer")
@@ -50,8 +59,8 @@ class Outputs:
         """One score for every token of the vocabulary, (B, N); a softmax makes probabilities of them."""
         raise self.refusal("distributions")
 
-    def continuations(self, prompts: Sequence[Any]) -> list[Any]:
-        """Token ids that the model goes on with after each prompt."""
+    def continuations(self, prompts: Sequence[Prompt]) -> list[Continuation]:
+        """What the model goes on with after each prompt, up to its end or for as long as the answer is."""
         raise self.refusal("prompts")
 
     def refusal(self, wanted: str) -> UsageError:

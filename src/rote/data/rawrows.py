@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rote.errors import DataError
+from rote.errors import DataError, UnknownName, UsageError
 
 __all__ = ["CHUNK_ROWS", "WHITESPACE", "ChunkedColumns", "RawRows", "clean_header"]
 
@@ -55,7 +55,7 @@ class RawRows:
                 more = f" ({n_empty} such cells in this column)" if n_empty > 1 else ""
                 raise DataError(
                     f"{self.source}: {self.place(at)}: column {column!r} holds {shown}{more}; every cell in use needs "
-                    "a value: fill it in, delete the row, or choose other columns with context and target."
+                    "a value: fill it in, delete the row, or choose other columns for context and target."
                 )
             nul = cells.str.contains("\0", literal=True)
             if nul.any():
@@ -66,6 +66,54 @@ class RawRows:
                 )
             self._cache[column] = cells
         return self._cache[column]
+
+    def numbers(self, column: str) -> npt.NDArray[np.float64]:
+        """One column of weights: finite and not negative."""
+        cells = self.cells(column)
+        values: npt.NDArray[np.float64] = cells.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+        wrong = ~(np.isfinite(values) & (values >= 0))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise DataError(
+                f"{self.source}: {self.place(at)}: column {column!r} holds {cells[at]!r}, but a weight must be a "
+                "finite number that is not negative."
+            )
+        return values
+
+    def check_columns(self, names: Iterable[str]) -> None:
+        """Refuse names that no column has, with the nearest one."""
+        for name in names:
+            if name not in self.columns:
+                raise UnknownName(f"column in {self.source} named", name, self.columns)
+
+    def roles(
+        self, target: str | None, columns: Sequence[str] | None, weight: str | None
+    ) -> tuple[str, tuple[str, ...]]:
+        """The target and the context columns; unknown, repeated and clashing choices are refused."""
+        self.check_columns(name for name in (*(columns or ()), target, weight) if name is not None)
+        if weight is not None and weight in (target, *(columns or [])):
+            raise UsageError(f"column {weight!r} cannot be the weight and a part of the fact at once.")
+        if columns is not None:
+            if not columns:
+                raise UsageError("the context needs at least one column.")
+            twice = next((name for name in columns if columns.count(name) > 1), None)
+            if twice is not None:
+                raise UsageError(f"column {twice!r} is named twice in the context.")
+        free = [name for name in self.columns if name != weight]
+        goal = (free[-1] if free else "") if target is None else target
+        chosen = tuple(name for name in free if name != goal) if columns is None else tuple(columns)
+        if goal in chosen:
+            raise UsageError(
+                f"column {goal!r} cannot be context and target at once; leave it out of the context or name another "
+                "target."
+            )
+        if not chosen or not goal:
+            raise DataError(
+                f"{self.source} has only the column {self.columns[0]!r} to make facts of"
+                f"{'' if weight is None else ' besides the weight'}; a fact needs a context column and a target column"
+                " (is the separator right?)."
+            )
+        return goal, chosen
 
 
 def clean_header(names: Sequence[str], source: str) -> list[str]:

@@ -1,17 +1,36 @@
-"""How a table was read: which source, which columns, what a token is. It travels with the table into the certificate."""
+"""How a table was read: which source, which columns, what a token is. It travels with the table into certificates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from rote.data.conflicts import OnConflict, check_on_conflict
-from rote.data.tokenise import Tokens, check_tokens
-from rote.errors import CheckpointError, UsageError
+from rote.errors import CheckpointError, UnknownName, UsageError
 
-__all__ = ["Choices", "Reading"]
+__all__ = ["ON_CONFLICT", "TOKENS", "Choices", "OnConflict", "Reading", "Tokens", "check_on_conflict", "check_tokens"]
+
+Tokens = Literal["cells", "words", "chars"]
+TOKENS: tuple[Tokens, ...] = get_args(Tokens)
+OnConflict = Literal["error", "first", "last"]
+ON_CONFLICT: tuple[OnConflict, ...] = get_args(OnConflict)
+
+
+def check_tokens(name: str) -> Tokens:
+    """`name` as a way of cutting cells into tokens, or an error that lists the known ones."""
+    for tokens in TOKENS:
+        if name == tokens:
+            return tokens
+    raise UnknownName("way of making tokens", name, TOKENS)
+
+
+def check_on_conflict(name: str) -> OnConflict:
+    """`name` as a way to settle contradictions, or an error that lists the known ones."""
+    for choice in ON_CONFLICT:
+        if name == choice:
+            return choice
+    raise UnknownName("way to settle conflicts", name, ON_CONFLICT)
 
 
 @dataclass(frozen=True)
@@ -19,7 +38,8 @@ class Choices:
     """What a caller may say about a source; None where it is left to the reader.
 
     `target` and `columns` name the target and the context columns, `tokens` says what a token is, `weight` names the
-    column of counts or weights, and `kind` the kind of table, which is otherwise found out.
+    column of counts or weights, and `kind` the kind of table, which is otherwise found out. `template` and `answer` are
+    prompts with columns in braces and what follows them, for `sample` rows drawn with `seed`, or for all.
     """
 
     kind: str | None = None
@@ -28,6 +48,10 @@ class Choices:
     tokens: Tokens | None = None
     on_conflict: OnConflict = "error"
     weight: str | None = None
+    template: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ()
+    sample: int | None = None
+    seed: int = 0
 
     @classmethod
     def of(
@@ -49,6 +73,11 @@ class Choices:
             check_on_conflict(on_conflict),
             weight,
         )
+
+    def over(self, usual: Choices) -> Choices:
+        """These choices, and the usual ones where none was made."""
+        made = {name: value for name, value in vars(self).items() if value not in (None, "error")}
+        return replace(usual, **made)
 
     @property
     def one_target(self) -> str | None:

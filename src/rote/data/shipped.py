@@ -11,20 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from rote.data.conflicts import OnConflict
-from rote.data.files import read_raw, read_text
-from rote.data.io import ReadReport, build_facts, read_facts
+from rote.data.files import read_text
 from rote.data.rawrows import RawRows
-from rote.data.table import FactTable
-from rote.data.tokenise import Tokens, check_tokens
+from rote.data.reading import Tokens
 from rote.errors import MissingExtra, UnknownName
 
-__all__ = ["ShippedFacts", "available", "load_facts", "load_rows", "load_source"]
+__all__ = ["ShippedFacts", "available", "names", "rows"]
 
 
 @dataclass(frozen=True)
@@ -192,80 +188,23 @@ def available() -> list[ShippedFacts]:
     ]
 
 
-def _entry(name: str) -> _Entry:
+@cache
+def rows(name: str) -> RawRows:
+    """The columns of a data set."""
     if name not in _ENTRIES:
         raise UnknownName("data set named", name, _ENTRIES)
-    return _ENTRIES[name]
-
-
-@cache
-def _rows(name: str) -> RawRows:
-    entry = _entry(name)
+    entry = _ENTRIES[name]
     missing = _missing(entry)
     if missing is not None:
         raise MissingExtra(missing, "data", f"the data set {name!r}")
     if entry.make is None:
         data = resources.files("rote.data").joinpath("data", f"{name}.csv").read_bytes()
         return read_text(data, f"{name}.csv", "csv")
-    rows = [tuple(cell.strip() for cell in row) for row in entry.make()]
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(entry.columns, pl.String), orient="row")
+    cells = [tuple(cell.strip() for cell in row) for row in entry.make()]
+    frame = pl.DataFrame(cells, schema=dict.fromkeys(entry.columns, pl.String), orient="row")
     return RawRows(frame, name)
 
 
-def load_facts(name: str, *, tokens: Tokens | None = None) -> FactTable:
-    """A shipped data set by name, cut into tokens its usual way unless `tokens` says otherwise."""
-    return _load_shipped(name, None, None, tokens, "error", None)[0]
-
-
-def _load_shipped(
-    name: str,
-    target: str | None,
-    context: Sequence[str] | None,
-    tokens: Tokens | None,
-    on_conflict: OnConflict,
-    weight: str | None,
-) -> tuple[FactTable, ReadReport]:
-    entry = _entry(name)
-    chosen = entry.tokens if tokens is None else check_tokens(tokens)
-    return build_facts(
-        _rows(name), target=target, context=context, tokens=chosen, on_conflict=on_conflict, weight=weight, name=name
-    )
-
-
-def load_rows(source: str) -> RawRows:
-    """The table itself, with its named columns, from a shipped name or a file; see `load_source`."""
-    if source in _ENTRIES:
-        return _rows(source)
-    path = Path(source)
-    if "/" in source or "\\" in source or path.suffix or path.exists():
-        return read_raw(path)
-    raise UnknownName("file or data set named", source, _ENTRIES)
-
-
-def load_source(
-    source: str,
-    *,
-    target: str | None = None,
-    context: Sequence[str] | None = None,
-    tokens: Tokens | None = None,
-    on_conflict: OnConflict = "error",
-    weight: str | None = None,
-) -> tuple[FactTable, ReadReport]:
-    """Facts from a shipped name or a file: what every verb takes as its facts.
-
-    A shipped name wins over a file of the same name (write ./elements for the file). Anything else that exists, has a
-    directory part or an ending is a path; the rest is a misspelt name.
-    """
-    if source in _ENTRIES:
-        return _load_shipped(source, target, context, tokens, on_conflict, weight)
-    path = Path(source)
-    if "/" in source or "\\" in source or path.suffix or path.exists():
-        return read_facts(
-            path,
-            target=target,
-            context=context,
-            tokens="cells" if tokens is None else tokens,
-            on_conflict=on_conflict,
-            weight=weight,
-        )
-    raise UnknownName("file or data set named", source, _ENTRIES)
+def names() -> dict[str, Tokens]:
+    """The names of all data sets, with what a token of each is."""
+    return {name: entry.tokens for name, entry in _ENTRIES.items()}

@@ -11,23 +11,26 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from rote.errors import UsageError
 from rote.plot.sheet import Grid, Sheet, Shown
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from rote.config import Dtype, Shape
     from rote.data.demand import Demand
     from rote.data.outputs import Outputs
-    from rote.data.reading import Reading
-    from rote.data.tokenise import Tokens
+    from rote.data.reading import Choices, Reading, Tokens
+    from rote.data.source import Source
     from rote.data.verification import Verification
     from rote.data.vocabulary import Vocabulary
 
 __all__ = ["Inputs", "Table"]
 
 Inputs = tuple[Any, ...]
-"""What a model reads of some facts: arrays with one row for each, such as (contexts,) or (contexts, queries)."""
+"""What a model reads of some facts: read-only arrays with one row for each, such as (contexts,) or (contexts, queries).
+A context that all examples share is given once."""
 
 
 class Table(Shown, ABC):
@@ -41,6 +44,21 @@ class Table(Shown, ABC):
     name: str
     reading: Reading | None
     """How it was read from a file; None for a table made in memory."""
+
+    @classmethod
+    def claims(cls, source: Source, choices: Choices) -> int:
+        """How surely a source is of this kind, for a reader who was not told: 0 it is not, 1 it can be read as such,
+        2 it looks like it, 3 it is. The largest claim wins."""
+        return 0
+
+    @classmethod
+    def of(cls, source: Source, choices: Choices, name: str | None = None) -> Self:
+        """The table of a source, with its reading, named after the source unless `name` says otherwise."""
+        raise UsageError(f"tables of {cls.kind} are not read from files; make them in memory.")
+
+    def write(self, path: str | os.PathLike[str]) -> Choices:
+        """Write a file, whole or not at all; the choices that read it back are returned."""
+        raise UsageError(f"tables of {self.kind} are not written to files.")
 
     @property
     @abstractmethod
@@ -96,6 +114,15 @@ class Table(Shown, ABC):
     def describe(self) -> dict[str, Any]:
         """Name, sizes and hash, ready for JSON."""
 
+    @classmethod
+    def again(cls, source: str | Path, choices: Choices, certificate: Mapping[str, Any]) -> Table:
+        """A table of this kind, read from a source as the one of a certificate was."""
+        from dataclasses import replace
+
+        from rote.data import read
+
+        return read(source, choices=replace(choices, kind=cls.kind))
+
     def files(self) -> dict[str, bytes]:
         """Files of its own that a model directory carries beside the weights, by name."""
         return {}
@@ -114,13 +141,19 @@ class Table(Shown, ABC):
 
     def __eq__(self, other: object) -> bool:
         """Equal content; the name does not count."""
-        return type(other) is type(self) and self.sha256 == other.sha256  # type: ignore[attr-defined]
+        return type(other) is type(self) and self.sha256 == other.sha256
 
     def __hash__(self) -> int:
         return hash(self.sha256)
 
+    @property
+    def extent(self) -> str:
+        """Sizes besides the count, for people."""
+        known = "" if self.words is None else f", {len(self.words):,} tokens"
+        return f"contexts of {self.context}{known}"
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}: {self.n_facts:,} {self.noun}, contexts of {self.context})"
+        return f"{type(self).__name__}({self.name!r}: {self.n_facts:,} {self.noun}, {self.extent})"
 
     def sheet(self) -> Sheet:
         sizes = Grid(("", "value"), tuple((key, str(value)) for key, value in self.describe().items() if key != "name"))

@@ -8,34 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from rote.data._arrays import IntArray
 from rote.data.rawrows import WHITESPACE, RawRows
+from rote.data.reading import Tokens, check_tokens
 from rote.data.vocabulary import PAD, Vocabulary
-from rote.errors import DataError, UnknownName
+from rote.errors import DataError
 
-__all__ = ["TOKENS", "Encoded", "Tokens", "check_tokens", "encode"]
-
-IntArray = npt.NDArray[np.int64]
-
-Tokens = Literal["cells", "words", "chars"]
-TOKENS: tuple[Tokens, ...] = get_args(Tokens)
+__all__ = ["Encoded", "Tokens", "check_tokens", "encode"]
 
 # A single long cell among many short ones would blow the padded rectangle up beyond all proportion to the file.
 _MAX_FILL = 64
 _FREE_CELLS = 20_000_000
-
-
-def check_tokens(name: str) -> Tokens:
-    """`name` as a way of cutting cells into tokens, or an error that lists the known ones."""
-    for tokens in TOKENS:
-        if name == tokens:
-            return tokens
-    raise UnknownName("way of making tokens", name, TOKENS)
 
 
 @dataclass(frozen=True)

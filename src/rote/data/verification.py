@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rote.plot.sheet import Sheet, Shown
 
-__all__ = ["SHOWN_FAILURES", "Failure", "Verification", "finite"]
+if TYPE_CHECKING:
+    from rote.data.outputs import Outputs
+    from rote.data.table import Table
+
+__all__ = ["SHOWN_FAILURES", "Failure", "Tally", "Verification", "finite", "score_leads"]
 
 SHOWN_FAILURES = 10
 """Lost facts that are listed; all are counted."""
@@ -115,3 +119,72 @@ class Verification(Shown):
     def __repr__(self) -> str:
         kept = self.n_facts - self.n_failed
         return f"{type(self).__name__}({kept:,} of {self.n_facts:,} facts recalled at {self.dtype})"
+
+
+class Tally:
+    """Margins of facts as they come in, chunk by chunk: how many are lost, the smallest, and the first losers."""
+
+    def __init__(self) -> None:
+        self.n_failed = 0
+        self.min_margin = math.inf
+        self.failures: list[Failure] = []
+
+    def add(self, first: int, margins: Any, told: Callable[[int], tuple[str, str, str]]) -> None:
+        """Margins of the facts from `first` on; `told(row)` gives context, expected and said of a lost one."""
+        import numpy as np
+
+        # What is not a number counts as a loss without bound.
+        known = np.where(np.isnan(margins), -np.inf, margins)
+        lost = np.flatnonzero(~(known > 0))
+        self.n_failed += len(lost)
+        self.min_margin = min(self.min_margin, float(known.min()))
+        for row in lost[: SHOWN_FAILURES - len(self.failures)].tolist():
+            self.failures.append(Failure(first + row + 1, *told(row), float(known[row])))
+
+    def result(self, table: Table, outputs: Outputs, dtype: str, max_error: float | None = None) -> Verification:
+        return Verification(
+            table.n_facts,
+            self.n_failed,
+            self.min_margin,
+            dtype,
+            tuple(self.failures),
+            max_error,
+            outputs.evaluator,
+            outputs.judged_by,
+        )
+
+
+def score_leads(
+    table: Table,
+    targets: Any,
+    outputs: Outputs,
+    dtype: str,
+    *,
+    context_text: Callable[[int], str],
+    target_text: Callable[[int], str],
+) -> Verification:
+    """Recall of targets (T,) or (T, S): recalled is a fact whose targets all lead; its margin is the least lead."""
+    import numpy as np
+
+    tally = Tally()
+    for part in outputs.parts(table.n_facts):
+        goals = targets[part]
+        answers = outputs.leads(table.inputs(part), goals)
+        leads, said = (np.asarray(array).reshape(len(goals), -1) for array in answers)
+        leads = leads.astype(np.float64)
+        at = np.where(np.isnan(leads), -np.inf, leads).argmin(axis=1)
+        rows = np.arange(len(goals))
+        worst, wanted, instead = leads[rows, at], goals.reshape(len(goals), -1)[rows, at], said[rows, at]
+
+        def told(
+            row: int, start: int = part.start, wanted: Any = wanted, instead: Any = instead
+        ) -> tuple[str, str, str]:
+            answer = int(instead[row])
+            return (
+                context_text(start + row),
+                target_text(int(wanted[row])),
+                "no answer" if answer < 0 else target_text(answer),
+            )
+
+        tally.add(part.start, worst, told)
+    return tally.result(table, outputs, dtype)

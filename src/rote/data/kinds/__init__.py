@@ -1,1 +1,1 @@
-"""Kinds of tables, one file each, found by its name."""
+"""The kinds of tables, one file each, found by its name; see `rote.data.table`."""

@@ -9,29 +9,52 @@ exceeds 1 - eps. Entropies and divergences are in nats unless a name says bits.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from rote.config import Dtype, Shape
+from rote.data._arrays import FloatArray, IntArray, check_ids, freeze, integers, reworded
 from rote.data.conflicts import n_repeats, row_codes
-from rote.data.table import IntArray, _integers
+from rote.data.demand import Demand
+from rote.data.distribution_store import FILE, pack, unpack
+from rote.data.divergence import Divergence, score_divergence
+from rote.data.files import check_cells, write_frame
+from rote.data.outputs import Outputs
+from rote.data.reading import Choices, Reading
+from rote.data.source import Source
+from rote.data.table import Inputs, Table
+from rote.data.tokenise import encode
 from rote.data.vocabulary import Vocabulary
-from rote.errors import DataError, UsageError
+from rote.errors import CheckpointError, DataError, UsageError
 
-__all__ = ["DEFAULT_SMOOTHING", "MOST_CELLS", "DistributionTable", "check_share", "in_bits"]
-
-FloatArray = npt.NDArray[np.float64]
+__all__ = [
+    "DEFAULT_SMOOTHING",
+    "MOST_CELLS",
+    "WEIGHT_NAMES",
+    "DistributionTable",
+    "check_share",
+    "in_bits",
+    "write_distributions",
+]
 
 DEFAULT_SMOOTHING = 0.01
 """The share of the uniform distribution that is mixed in where some probability is zero."""
 MOST_CELLS = 150_000_000
 """Contexts times vocabulary: more would take more than a gigabyte for each copy of the table."""
+
+WEIGHT_NAMES = ("count", "weight")
+"""Columns that are taken for counts unless another is named."""
 
 _SUM_TOLERANCE = 1e-6
 
@@ -65,8 +88,8 @@ def _numbers(values: npt.ArrayLike, what: str, shape: tuple[int, ...]) -> FloatA
     return made
 
 
-@dataclass(frozen=True, eq=False)
-class DistributionTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class DistributionTable(Table):
     """T distinct contexts of S tokens, a prior over them, and a distribution over N next tokens for each.
 
     Prior and rows must sum to one (within 1e-6, and are then brought to one exactly); `from_counts` normalises counts.
@@ -79,20 +102,22 @@ class DistributionTable:
     vocabulary: Vocabulary
     name: str = "distributions"
     smoothing: float = 0.0
+    original: DistributionTable | None = field(default=None, repr=False)
+    """The table that was smoothed; model directories carry it, as it has more zeros."""
+    reading: Reading | None = None
+
+    kind: ClassVar[str] = "distributions"
+    noun: ClassVar[str] = "contexts"
 
     def __post_init__(self) -> None:
-        contexts = _integers(self.contexts, "contexts", 2)
-        if not isinstance(self.vocabulary, Vocabulary):
-            raise DataError(f"vocabulary must be a Vocabulary, got {type(self.vocabulary).__name__}.")
+        contexts = integers(self.contexts, "contexts", 2)
+        check_ids(contexts, "contexts", self.vocabulary, "context")
         n, size = len(contexts), len(self.vocabulary)
         if n == 0 or contexts.shape[1] == 0:
             raise DataError("a distribution table needs at least one context of at least one token, got none.")
         if size < 2:
             raise DataError("a distribution needs two tokens or more to choose from, and the vocabulary has one.")
         _refuse_size(n, size)
-        if int(contexts.min()) < 0 or int(contexts.max()) >= size:
-            row = int(np.argwhere((contexts < 0) | (contexts >= size))[0][0])
-            raise DataError(f"contexts must hold ids from 0 to {size - 1}; the first offender is context {row + 1}.")
         repeats = n_repeats(contexts, size)
         if repeats:
             raise DataError(
@@ -103,9 +128,7 @@ class DistributionTable:
         rows = _numbers(self.probabilities, "probabilities", (n, size))
         _normalise(prior, rows)
         check_share(self.smoothing, "smoothing")
-        for name, made in (("contexts", contexts), ("prior", prior), ("probabilities", rows)):
-            made.flags.writeable = False
-            object.__setattr__(self, name, made)
+        freeze(self, contexts=contexts, prior=prior, probabilities=rows)
 
     @classmethod
     def from_counts(
@@ -118,14 +141,14 @@ class DistributionTable:
         name: str = "distributions",
     ) -> DistributionTable:
         """One row per observation (or per count): contexts may repeat, and what they are followed by is added up."""
-        rows, goals = _integers(contexts, "contexts", 2), _integers(targets, "targets", 1)
+        rows, goals = integers(contexts, "contexts", 2), integers(targets, "targets", 1)
         if len(rows) != len(goals):
             raise DataError(f"every context needs one target: {len(rows)} contexts and {len(goals)} targets.")
         if len(rows) == 0 or rows.shape[1] == 0:
             raise DataError("a distribution table needs at least one observation of at least one token, got none.")
         size = len(vocabulary)
-        if int(goals.min()) < 0 or int(goals.max()) >= size or int(rows.min()) < 0 or int(rows.max()) >= size:
-            raise DataError(f"contexts and targets must hold ids from 0 to {size - 1}, the vocabulary's.")
+        check_ids(rows, "contexts", vocabulary, "row")
+        check_ids(goals, "targets", vocabulary, "row")
         amounts = np.ones(len(rows)) if counts is None else _numbers(counts, "counts", (len(rows),))
         _, first, place = np.unique(row_codes(rows, size), return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")  # contexts keep the order in which they first appear
@@ -149,7 +172,12 @@ class DistributionTable:
         return cls(kept, totals / totals.sum(), table / totals[:, None], vocabulary, name)
 
     @property
+    def n_facts(self) -> int:
+        return len(self.contexts)
+
+    @property
     def n_contexts(self) -> int:
+        """The papers' word for `n_facts`."""
         return len(self.contexts)
 
     @property
@@ -248,7 +276,13 @@ class DistributionTable:
             raise UsageError("this table is smoothed already; smooth the original.")
         if share == 0:
             return self
-        return replace(self, probabilities=(1 - share) * self.probabilities + share / self.vocab, smoothing=share)
+        mixed = (1 - share) * self.probabilities + share / self.vocab
+        return dataclasses.replace(self, probabilities=mixed, smoothing=share, original=self)
+
+    @property
+    def stored_smoothing(self) -> float:
+        """The smoothing of the table that model directories carry: none where the original is known."""
+        return 0.0 if self.original is not None else self.smoothing
 
     @cached_property
     def sha256(self) -> str:
@@ -278,7 +312,7 @@ class DistributionTable:
         """Name, sizes, entropies and hash, ready for JSON."""
         return {
             "name": self.name,
-            "n_contexts": self.n_contexts,
+            "n_facts": self.n_facts,
             "context": self.context,
             "vocab": self.vocab,
             "entropy": self.entropy,
@@ -291,18 +325,138 @@ class DistributionTable:
             "sha256": self.sha256,
         }
 
-    def __len__(self) -> int:
-        return self.n_contexts
+    def fact_text(self, i: int) -> str:
+        """A context with its most likely token: `(the) -> cat (67 %)`."""
+        best = int(self.probabilities[i].argmax())
+        share = 100 * self.probabilities[i, best]
+        return f"({', '.join(self.context_tokens(i))}) -> {self.vocabulary.token(best)} ({share:.3g} %)"
 
-    def __eq__(self, other: object) -> bool:
-        """Equal content; the name does not count."""
-        return isinstance(other, DistributionTable) and self.sha256 == other.sha256
+    @property
+    def bits(self) -> float:
+        """T times the mutual information of context and next token: what the contexts tell about the next token.
 
-    def __hash__(self) -> int:
-        return hash(self.sha256)
+        For contexts that are equally likely, each with one next token of K that are equally frequent, this is
+        T log2 K, as for facts.
+        """
+        return self.n_facts * in_bits(self.unigram_kl)
 
-    def __repr__(self) -> str:
-        return f"DistributionTable({self.name!r}: {self.n_contexts} contexts of {self.context}, vocab {self.vocab})"
+    @property
+    def words(self) -> Vocabulary:
+        return self.vocabulary
+
+    def demand(self, dtype: Dtype, shape: Shape) -> Demand:
+        return Demand(
+            self.n_facts,
+            self.vocab,
+            self.context,
+            dtype,
+            shape.d_model,
+            shape.n_heads,
+            distinct_last=self.distinct_last_tokens,
+            d_head=shape.d_head,
+            n_targets=int(np.count_nonzero(self.unigram)),
+            distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
+        )
+
+    def inputs(self, part: slice) -> Inputs:
+        return (self.contexts[part],)
+
+    def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Divergence:
+        return score_divergence(self, outputs, dtype)
+
+    def in_words_of(self, tokens: tuple[str, ...], length: int) -> DistributionTable:
+        if self.context != length:
+            raise CheckpointError(f"the model reads contexts of {length} tokens, this table has {self.context}.")
+        if self.vocabulary.tokens == tokens:
+            return self
+        ids = reworded(self.vocabulary, tokens, self.context, length)
+        rows = np.zeros((self.n_facts, len(tokens)))
+        rows[:, ids] = self.probabilities
+        return dataclasses.replace(
+            self, contexts=ids[self.contexts], probabilities=rows, vocabulary=Vocabulary(tokens), original=None
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """The table without its words, which the tokenizer has."""
+        return {FILE: pack(self.original or self)}
+
+    @classmethod
+    def stored(cls, folder: Path, certificate: Mapping[str, Any], words: tuple[str, ...]) -> DistributionTable:
+        """The table of a model directory, smoothed as it was for building."""
+        smoothing = float(certificate.get("smoothing") or 0.0) - float(certificate.get("stored_smoothing") or 0.0)
+        contexts, prior, rows = unpack(folder / FILE, len(words))
+        name = str(certificate.get("facts_name") or folder.name)
+        return cls(contexts, prior, rows, Vocabulary(words), name).smoothed(smoothing)
+
+    def truth(self, ids: Any) -> dict[str, float] | None:
+        row = self.find(ids)
+        if row is None:
+            return None
+        return {token: float(p) for token, p in zip(self.vocabulary, self.probabilities[row], strict=True)}
+
+    @classmethod
+    def claims(cls, source: Source, choices: Choices) -> int:
+        """Contexts that repeat with different targets, and a column of counts."""
+        if not source.has_rows or choices.on_conflict != "error" or len(choices.target or ()) > 1:
+            return 0
+        raw = source.rows
+        weight = _weight_column(raw.columns, choices)
+        if weight is None or len(raw.columns) < 3:
+            return 0
+        target, columns = raw.roles(choices.one_target, choices.columns, weight)
+        cells = pl.DataFrame({name: raw.cells(name) for name in (*columns, target)})
+        return 2 if cells.select(columns).n_unique() < cells.n_unique() else 0
+
+    @classmethod
+    def of(cls, source: Source, choices: Choices, name: str | None = None) -> DistributionTable:
+        """Every row is one observation, or so many as the column of counts says; contexts may repeat."""
+        raw, reading = source.rows, source.reading(choices)
+        weight = _weight_column(raw.columns, choices)
+        target, columns = raw.roles(choices.one_target, choices.columns, weight)
+        counts = None if weight is None else raw.numbers(weight)
+        coded = encode(raw, columns, target, reading.tokens)
+        words = coded.vocabulary
+        table = cls.from_counts(coded.contexts, coded.targets, words, counts=counts, name=name or source.stem)
+        pad = words.pad_id
+        reading = dataclasses.replace(
+            reading,
+            n_rows=len(coded.targets),
+            n_padded=0 if pad is None else int(np.count_nonzero(table.contexts[:, 0] == pad)),
+            columns=columns,
+            target=(target,),
+            weight=weight,
+        )
+        return dataclasses.replace(table, reading=reading)
+
+    def write(self, path: str | os.PathLike[str]) -> Choices:
+        write_distributions(self, path)
+        return Choices(self.kind, tokens="cells", weight="count")
+
+
+table = DistributionTable
+
+
+def _weight_column(columns: Sequence[str], choices: Choices) -> str | None:
+    """The column of counts: the one that is named, or one of the usual name that has no other part to play."""
+    if choices.weight is not None:
+        return choices.weight
+    taken = (*(choices.target or ()), *(choices.columns or ()))
+    return next((name for name in WEIGHT_NAMES if name in columns and name not in taken), None)
+
+
+def write_distributions(table: DistributionTable, path: str | os.PathLike[str], *, total: float | None = None) -> None:
+    """Write the rows c1, ..., next, count; counts are prior times probability, times `total` if it is given.
+
+    With `total` (the number of observations) counts are rounded to whole numbers, as they were.
+    """
+    check_cells(table.vocabulary)
+    row, token = np.nonzero(table.probabilities)
+    mass = table.prior[row] * table.probabilities[row, token]
+    words = pl.Series(table.vocabulary.tokens, dtype=pl.String)
+    columns = {f"c{k + 1}": words.gather(table.contexts[row, k]) for k in range(table.context)}
+    columns["next"] = words.gather(token)
+    columns["count"] = pl.Series(mass if total is None else np.rint(mass * total).astype(np.int64))
+    write_frame(pl.DataFrame(columns), path)
 
 
 def _xlogx(values: FloatArray) -> FloatArray:
@@ -314,7 +468,7 @@ def _refuse_size(n: int, vocab: int) -> None:
     if n * vocab > MOST_CELLS:
         raise DataError(
             f"{n:,} contexts with {vocab:,} next tokens each are {n * vocab:,} probabilities, and the limit is "
-            f"{MOST_CELLS:,}; keep fewer tokens (rote facts ngrams --most) or fewer contexts."
+            f"{MOST_CELLS:,}; keep fewer tokens or fewer contexts."
         )
 
 

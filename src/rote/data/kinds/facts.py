@@ -5,48 +5,42 @@ Notation: T = n_facts, S = context, N = vocab. A fact is (context tokens -> targ
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+import math
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from rote.data.conflicts import Clash, OnConflict, check_on_conflict, n_repeats, resolve
+from rote.config import Dtype, Shape
+from rote.data._arrays import FloatArray, IntArray, check_ids, freeze, integers, padded, reworded
+from rote.data.conflicts import conflict_error, n_repeats, resolve
+from rote.data.demand import Demand
+from rote.data.files import check_cells, write_frame
+from rote.data.outputs import Outputs
+from rote.data.reading import Choices, OnConflict, Reading, check_on_conflict
+from rote.data.source import Source
+from rote.data.table import Inputs, Table
+from rote.data.tokenise import encode
+from rote.data.verification import Verification, score_leads
 from rote.data.vocabulary import PAD, Vocabulary
 from rote.errors import ConflictError, DataError, UsageError
 
-__all__ = ["FactTable"]
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["FactTable", "write_facts"]
 
 
-def _integers(values: npt.ArrayLike, what: str, n_axes: int) -> IntArray:
-    """A private read-only int64 copy, or an error that says which part is not a whole number or has a wrong shape."""
-    try:
-        raw = np.asarray(values)
-    except ValueError:
-        raise DataError(f"{what} must be a rectangular array of token ids; its rows have different lengths.") from None
-    if raw.size == 0 and raw.dtype == np.float64:
-        raw = raw.astype(np.int64)
-    if raw.dtype.kind not in "iu":
-        raise DataError(f"{what} must hold whole-number token ids, got values of type {raw.dtype}.")
-    if raw.ndim != n_axes:
-        raise DataError(f"{what} must have {n_axes} axes, got shape {raw.shape}.")
-    made = np.array(raw, dtype=np.int64, order="C")
-    made.flags.writeable = False
-    return made
-
-
-@dataclass(frozen=True, eq=False)
-class FactTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class FactTable(Table):
     """T facts with distinct contexts of S tokens each, one target token, and perhaps a weight.
 
     Contexts are distinct by construction: repeats and contradictions are refused here, and settled by
-    `FactTable.from_rows` and `read_facts`. The arrays are read-only copies. `<pad>` may stand only at the left of a
+    `FactTable.from_rows` and `rote.read`. The arrays are read-only copies. `<pad>` may stand only at the left of a
     context, never fills one, and is never a target.
     """
 
@@ -55,31 +49,23 @@ class FactTable:
     vocabulary: Vocabulary
     weights: FloatArray | None = None
     name: str = "facts"
+    reading: Reading | None = None
+
+    kind: ClassVar[str] = "facts"
 
     def __post_init__(self) -> None:
-        contexts = _integers(self.contexts, "contexts", 2)
-        targets = _integers(self.targets, "targets", 1)
-        if not isinstance(self.vocabulary, Vocabulary):
-            raise DataError(f"vocabulary must be a Vocabulary, got {type(self.vocabulary).__name__}.")
+        contexts = integers(self.contexts, "contexts", 2)
+        targets = integers(self.targets, "targets", 1)
         if len(contexts) != len(targets):
             raise DataError(f"every context needs one target: {len(contexts)} contexts and {len(targets)} targets.")
         if len(contexts) == 0:
             raise DataError("a table needs at least one fact, got none.")
         if contexts.shape[1] == 0:
             raise DataError("a context needs at least one token, got contexts of length 0.")
-        for what, ids in (("contexts", contexts), ("targets", targets)):
-            low, high = int(ids.min()), int(ids.max())
-            if low < 0 or high >= len(self.vocabulary):
-                row = int(np.argwhere((ids < 0) | (ids >= len(self.vocabulary)))[0][0])
-                bad = low if low < 0 else high
-                raise DataError(
-                    f"{what} must hold ids from 0 to {len(self.vocabulary) - 1} (the vocabulary has "
-                    f"{len(self.vocabulary)} tokens), got {bad}; the first offender is fact {row + 1}."
-                )
+        check_ids(contexts, "contexts", self.vocabulary, "fact")
+        check_ids(targets, "targets", self.vocabulary, "fact")
         weights = None if self.weights is None else _check_weights(self.weights, len(targets))
-        object.__setattr__(self, "contexts", contexts)
-        object.__setattr__(self, "targets", targets)
-        object.__setattr__(self, "weights", weights)
+        freeze(self, contexts=contexts, targets=targets, weights=weights)
         self._check_pad()
         if n_repeats(contexts, len(self.vocabulary)):
             self._refuse_repeats()
@@ -98,13 +84,11 @@ class FactTable:
             )
 
     def _refuse_repeats(self) -> None:
-        found = resolve(self.contexts, self.targets, self.weights, len(self.vocabulary), "error")
-        if found.n_conflicts:
-            raise conflict_error(
-                found.clashes, found.n_conflicts, self.fact_text, lambda i: f"fact {i + 1}", self.weights
-            )
+        resolution = resolve(self.contexts, self.targets, self.weights, len(self.vocabulary), "error")
+        if resolution.n_conflicts:
+            raise conflict_error(resolution, self.fact_text, lambda i: f"fact {i + 1}", self.weights)
         raise ConflictError(
-            f"facts must be distinct, but {found.n_duplicates} of {self.n_facts} repeat an earlier one; "
+            f"facts must be distinct, but {resolution.n_duplicates} of {self.n_facts} repeat an earlier one; "
             "build the table with FactTable.from_rows, which drops repeats."
         )
 
@@ -143,18 +127,59 @@ class FactTable:
         rows = np.array([[ids[t] for t in [PAD] * (longest - len(row)) + list(row)] for row in contexts])
         goals = np.array([ids[token] for token in targets])
         shares = None if weights is None else _check_weights(weights, len(goals))
-        found = resolve(rows, goals, shares, len(vocabulary), on_conflict)
-        if found.n_conflicts and on_conflict == "error":
+        resolution = resolve(rows, goals, shares, len(vocabulary), on_conflict)
+        if resolution.n_conflicts and on_conflict == "error":
             raise conflict_error(
-                found.clashes,
-                found.n_conflicts,
-                lambda i: _text(contexts[i], targets[i]),
-                lambda i: f"fact {i + 1}",
-                shares,
+                resolution, lambda i: _text(contexts[i], targets[i]), lambda i: f"fact {i + 1}", shares
             )
-        keep = found.keep
-        made = cls(rows[keep], goals[keep], vocabulary, None if shares is None else shares[keep], name)
-        return made._without_unused_tokens() if len(keep) < len(rows) else made
+        keep = resolution.keep
+        table = cls(rows[keep], goals[keep], vocabulary, None if shares is None else shares[keep], name)
+        return table._without_unused_tokens() if len(keep) < len(rows) else table
+
+    @classmethod
+    def claims(cls, source: Source, choices: Choices) -> int:
+        """Whatever nobody else knows better; what cannot be read at all is then refused by the reader of files."""
+        return 1
+
+    @classmethod
+    def of(cls, source: Source, choices: Choices, name: str | None = None) -> FactTable:
+        """Repeats are dropped and counted, contradictions refused or settled."""
+        raw = source.rows
+        reading = source.reading(choices)
+        target, columns = raw.roles(choices.one_target, choices.columns, choices.weight)
+        weights = None if choices.weight is None else raw.numbers(choices.weight)
+        coded = encode(raw, columns, target, reading.tokens)
+        rows, goals = coded.contexts, coded.targets
+        resolution = resolve(rows, goals, weights, len(coded.vocabulary), choices.on_conflict)
+        if resolution.n_conflicts and choices.on_conflict == "error":
+            words = coded.vocabulary.tokens
+
+            def text(i: int) -> str:
+                return _text([words[k] for k in rows[i] if words[k] != PAD], words[goals[i]])
+
+            raise conflict_error(resolution, text, lambda i: f"{raw.source} {raw.place(i)}", weights)
+        n_rows = len(rows)
+        if len(resolution.keep) < n_rows:
+            rows, goals = rows[resolution.keep], goals[resolution.keep]
+            weights = None if weights is None else weights[resolution.keep]
+        table = cls(rows, goals, coded.vocabulary, weights, name or source.stem)
+        if resolution.n_conflicts:
+            table = table._without_unused_tokens()
+        reading = dataclasses.replace(
+            reading,
+            n_rows=n_rows,
+            n_duplicates=resolution.n_duplicates,
+            n_conflicts_resolved=resolution.n_conflicts,
+            n_padded=table.n_padded,
+            columns=columns,
+            target=(target,),
+            weight=choices.weight,
+        )
+        return dataclasses.replace(table, reading=reading)
+
+    def write(self, path: str | os.PathLike[str]) -> Choices:
+        write_facts(self, path)
+        return Choices(self.kind, tokens="cells", weight=None if self.weights is None else "weight")
 
     def _without_unused_tokens(self) -> FactTable:
         """The same facts over only the tokens that they use."""
@@ -214,7 +239,7 @@ class FactTable:
         if chosen.dtype == np.bool_ and chosen.shape != self.targets.shape:
             raise UsageError(f"a mask needs one value per fact, {self.n_facts}, got shape {chosen.shape}.")
         if chosen.dtype != np.bool_ and chosen.size:
-            chosen = _integers(chosen, "indices", 1)
+            chosen = integers(chosen, "indices", 1)
             if int(chosen.min()) < 0 or int(chosen.max()) >= self.n_facts:
                 raise UsageError(f"indices must lie between 0 and {self.n_facts - 1}; mend the ones outside.")
         elif not chosen.size:
@@ -247,18 +272,81 @@ class FactTable:
             "sha256": self.sha256,
         }
 
-    def __len__(self) -> int:
-        return self.n_facts
+    @property
+    def bits(self) -> float:
+        return self.n_facts * math.log2(max(2, self.n_targets))
 
-    def __eq__(self, other: object) -> bool:
-        """Equal content; the name does not count."""
-        return isinstance(other, FactTable) and self.sha256 == other.sha256
+    @property
+    def words(self) -> Vocabulary:
+        return self.vocabulary
 
-    def __hash__(self) -> int:
-        return hash(self.sha256)
+    def demand(self, dtype: Dtype, shape: Shape) -> Demand:
+        return Demand(
+            self.n_facts,
+            max(2, self.vocab),
+            self.context,
+            dtype,
+            shape.d_model,
+            shape.n_heads,
+            distinct_last=self.distinct_last_tokens,
+            d_head=shape.d_head,
+            n_targets=self.n_targets,
+            distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
+            structure_factors=self._structure_factors(),
+        )
 
-    def __repr__(self) -> str:
-        return f"FactTable({self.name!r}: {self.n_facts} facts, context {self.context}, vocab {self.vocab})"
+    def _structure_factors(self) -> tuple[float, ...]:
+        """Shares of the size for random tables that are worth a try, by how often neighbours have the same target.
+
+        Two facts are neighbours if their contexts differ in one position only. Where neighbours agree far more often
+        than chance, as for codes whose first letters tell the country, a fit needs a fraction of what a random table
+        needs.
+        """
+        mixer = np.random.default_rng(0).integers(1, 2**62, size=self.context, dtype=np.int64) | 1
+        pairs = agree = 0
+        for position in range(self.context):
+            others = np.delete(np.arange(self.context), position)
+            with np.errstate(over="ignore"):
+                key = (self.contexts[:, others] + 1) @ mixer[others]
+            order = np.argsort(key, kind="stable")
+            same = key[order][1:] == key[order][:-1]
+            pairs += int(same.sum())
+            agree += int((same & (self.targets[order][1:] == self.targets[order][:-1])).sum())
+        if self.n_targets > 0.5 * self.n_facts and self.n_facts <= 3000:
+            # Nearly every fact has a target of its own: its code can be put where the features already are.
+            return (0.05, 0.15, 0.4)
+        if pairs < 30:
+            return ()
+        shares = np.bincount(self.targets) / self.n_facts
+        beyond_chance = agree / pairs - float((shares**2).sum())
+        if beyond_chance > 0.5:
+            return (0.025, 0.05, 0.1, 0.2, 0.4)
+        return (0.3, 0.5, 0.75) if beyond_chance > 0.2 else ()
+
+    def inputs(self, part: slice) -> Inputs:
+        return (self.contexts[part],)
+
+    def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Verification:
+        word = self.vocabulary.token
+        return score_leads(
+            self,
+            self.targets,
+            outputs,
+            dtype,
+            context_text=lambda i: " ".join(word(int(t)) for t in self.contexts[i]),
+            target_text=word,
+        )
+
+    def in_words_of(self, tokens: tuple[str, ...], length: int) -> FactTable:
+        if self.vocabulary.tokens == tokens and self.context == length:
+            return self
+        ids = reworded(self.vocabulary, tokens, self.context, length)
+        known = Vocabulary(tokens)
+        contexts = padded(ids[self.contexts], length, known.pad_id or 0)
+        return dataclasses.replace(self, contexts=contexts, targets=ids[self.targets], vocabulary=known)
+
+
+table = FactTable
 
 
 def _check_weights(values: npt.ArrayLike, n_facts: int) -> FloatArray:
@@ -272,7 +360,6 @@ def _check_weights(values: npt.ArrayLike, n_facts: int) -> FloatArray:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(f"weights must be finite and not negative, but fact {row + 1} has {weights[row]}.")
-    weights.flags.writeable = False
     return weights
 
 
@@ -280,22 +367,27 @@ def _text(context: Sequence[str], target: str) -> str:
     return f"({', '.join(context)}) -> {target}"
 
 
-def conflict_error(
-    clashes: Sequence[Clash],
-    count: int,
-    text: Callable[[int], str],
-    place: Callable[[int], str],
-    weights: FloatArray | None,
-) -> ConflictError:
-    """The error for contradictory facts: the first few, the count, the remedy. `text`, `place`: index -> words."""
+def write_facts(table: FactTable, path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> None:
+    """Write a table: context columns, then `weight` if there are weights, then the target; padding as `<pad>`.
 
-    def told(i: int) -> str:
-        return f"{place(i)}: {text(i)}" + ("" if weights is None else f" (weight {weights[i]:g})")
+    `columns` names the context columns and the target. Reading the file with tokens="cells" (and weight="weight") gives
+    an equal table, up to the order of the vocabulary and tokens that no fact uses. A token that reading would
+    change, because white space is at its end or it holds a NUL, is refused.
+    """
+    names = _output_names(table, columns)
+    check_cells(table.vocabulary)
+    words = pl.Series(table.vocabulary.tokens, dtype=pl.String)
+    frame = pl.DataFrame({names[k]: words.gather(table.contexts[:, k]) for k in range(table.context)})
+    if table.weights is not None:
+        frame = frame.with_columns(pl.Series("weight", table.weights))
+    write_frame(frame.with_columns(words.gather(table.targets).alias(names[-1])), path)
 
-    shown = "; ".join(f"{told(c.first)} against {told(c.second)}" for c in clashes)
-    more = f"; and {count - len(clashes)} more" if count > len(clashes) else ""
-    noun = "fact contradicts" if count == 1 else "facts contradict"
-    return ConflictError(
-        f"equal contexts need equal targets, but {count} {noun} an earlier one: "
-        f"{shown}{more}. Correct them, or pass on_conflict='first' or 'last' (--on-conflict first|last)."
-    )
+
+def _output_names(table: FactTable, columns: Sequence[str] | None) -> list[str]:
+    names = list(columns) if columns is not None else [*(f"c{k + 1}" for k in range(table.context)), "target"]
+    if len(names) != table.context + 1:
+        raise UsageError(f"columns must name {table.context} context columns and the target, got {len(names)} names.")
+    taken = [*names, "weight"] if table.weights is not None else names
+    if len(set(taken)) < len(taken) or any(not name or name != name.strip() or "\0" in name for name in names):
+        raise UsageError(f"column names must be distinct, not empty, and not end in white space, got {taken}.")
+    return names

@@ -5,60 +5,103 @@ Notation: T = n_facts (sequences), n = context, N = vocab. A fact is (n tokens -
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
+import polars as pl
 
-from rote.data.files import read_raw
+from rote.config import Dtype, Shape
+from rote.data._arrays import IntArray, check_ids, freeze, integers, padded, reworded
+from rote.data.demand import Demand
+from rote.data.files import check_cells, write_frame
+from rote.data.outputs import Outputs
 from rote.data.rawrows import RawRows
-from rote.data.tokenise import Tokens, check_tokens, encode
+from rote.data.reading import Choices, Reading
+from rote.data.source import Source
+from rote.data.table import Inputs, Table
+from rote.data.tokenise import encode
+from rote.data.verification import Verification, score_leads
 from rote.data.vocabulary import PAD, Vocabulary
-from rote.errors import DataError, UnknownName, UsageError
+from rote.errors import DataError, UsageError
 
-__all__ = ["SequenceTable", "read_sequences"]
-
-IntArray = npt.NDArray[np.int64]
+__all__ = ["SequenceTable"]
 
 
-@dataclass(frozen=True, eq=False)
-class SequenceTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class SequenceTable(Table):
     """T sequences of n tokens with n labels each, all ids of one vocabulary; the arrays are read-only copies."""
 
     contexts: IntArray
     targets: IntArray
     vocabulary: Vocabulary
     name: str = "sequences"
+    reading: Reading | None = None
+
+    kind: ClassVar[str] = "sequences"
+    noun: ClassVar[str] = "sequences"
 
     def __post_init__(self) -> None:
-        for what in ("contexts", "targets"):
-            raw = np.asarray(getattr(self, what))
-            if raw.dtype.kind not in "iu" or raw.ndim != 2:
-                raise DataError(f"{what} must be a T x n array of token ids, got type {raw.dtype}, shape {raw.shape}.")
-            made = np.array(raw, dtype=np.int64, order="C")
-            made.flags.writeable = False
-            object.__setattr__(self, what, made)
-        if self.contexts.shape != self.targets.shape:
+        contexts, targets = integers(self.contexts, "contexts", 2), integers(self.targets, "targets", 2)
+        if contexts.shape != targets.shape:
             raise DataError(
-                f"every position needs one label: contexts have shape {self.contexts.shape}, "
-                f"targets {self.targets.shape}."
+                f"every position needs one label: contexts have shape {contexts.shape}, targets {targets.shape}."
             )
-        if 0 in self.contexts.shape:
-            raise DataError(f"a table needs at least one sequence of one token, got shape {self.contexts.shape}.")
-        for what, ids in (("contexts", self.contexts), ("targets", self.targets)):
-            wrong = (ids < 0) | (ids >= len(self.vocabulary))
-            if wrong.any():
-                row, at = (int(k) for k in np.argwhere(wrong)[0])
-                raise DataError(
-                    f"{what} must hold ids from 0 to {len(self.vocabulary) - 1}; sequence {row + 1} has "
-                    f"{int(ids[row, at])} at position {at + 1}."
-                )
+        if 0 in contexts.shape:
+            raise DataError(f"a table needs at least one sequence of one token, got shape {contexts.shape}.")
+        check_ids(contexts, "contexts", self.vocabulary, "sequence")
+        check_ids(targets, "targets", self.vocabulary, "sequence")
+        freeze(self, contexts=contexts, targets=targets)
+
+    @classmethod
+    def claims(cls, source: Source, choices: Choices) -> int:
+        """Several target columns are as many labels."""
+        return 3 if source.has_rows and len(choices.target or ()) > 1 else 0
+
+    @classmethod
+    def of(cls, source: Source, choices: Choices, name: str | None = None) -> SequenceTable:
+        """As for facts, but with a sequence as target.
+
+        The target columns give as many tokens as the context columns, cut in the same way: as many cells, or a cell
+        with as many words or characters. Without a choice the second half of the columns is the target.
+        """
+        raw, reading = source.rows, source.reading(choices)
+        if choices.weight is not None:
+            raise UsageError("sequences have no weights; leave the column of weights out.")
+        inputs, outputs = _columns(raw, choices)
+        given, wanted = (encode(raw, columns, columns[0], reading.tokens) for columns in (inputs, outputs))
+        lengths = [_lengths(part.contexts, part.vocabulary) for part in (given, wanted)]
+        wrong = lengths[0] != lengths[1]
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise DataError(
+                f"{raw.source}: {raw.place(at)}: {int(lengths[0][at])} tokens have {int(lengths[1][at])} labels; every "
+                "token needs one label."
+            )
+        merged = _merge(given.contexts, given.vocabulary, wanted.contexts, wanted.vocabulary)
+        longest = given.contexts.shape[1]
+        reading = dataclasses.replace(
+            reading,
+            n_rows=len(given.contexts),
+            n_padded=int(np.count_nonzero(lengths[0] < longest)),
+            columns=inputs,
+            target=outputs,
+        )
+        return cls(*merged, name or source.stem, reading)
+
+    def write(self, path: str | os.PathLike[str]) -> Choices:
+        """Write the columns x1, x2, ..., y1, y2, ...: tokens, then labels."""
+        check_cells(self.vocabulary)
+        words = pl.Series(self.vocabulary.tokens, dtype=pl.String)
+        parts = (("x", self.contexts), ("y", self.targets))
+        cells = {f"{letter}{k + 1}": words.gather(ids[:, k]) for letter, ids in parts for k in range(self.context)}
+        write_frame(pl.DataFrame(cells), path)
+        return Choices(self.kind, tokens="cells")
 
     @property
     def n_facts(self) -> int:
@@ -89,11 +132,12 @@ class SequenceTable:
             digest.update(array.astype("<i8").tobytes())
         return digest.hexdigest()
 
-    def fact_text(self, row: int) -> str:
+    def fact_text(self, i: int) -> str:
         """A sequence and its labels, for messages."""
-        words = self.vocabulary.token
-        given = " ".join(words(int(t)) for t in self.contexts[row])
-        return f"({given}) -> ({' '.join(words(int(t)) for t in self.targets[row])})"
+        return f"({self._text(self.contexts[i])}) -> ({self._text(self.targets[i])})"
+
+    def _text(self, ids: IntArray) -> str:
+        return " ".join(self.vocabulary.token(int(t)) for t in ids)
 
     def describe(self) -> dict[str, Any]:
         """Name, sizes and hash, ready for JSON."""
@@ -106,35 +150,52 @@ class SequenceTable:
             "sha256": self.sha256,
         }
 
+    @property
+    def bits(self) -> float:
+        return self.n_facts * self.context * math.log2(max(2, self.n_targets))
 
-def read_sequences(
-    path: str | os.PathLike[str],
-    *,
-    target: Sequence[str] | None = None,
-    context: Sequence[str] | None = None,
-    tokens: Tokens = "cells",
-    name: str | None = None,
-) -> SequenceTable:
-    """Read sequences from a file as `read_facts` does, but with a sequence as target.
+    @property
+    def words(self) -> Vocabulary:
+        return self.vocabulary
 
-    The target columns give as many tokens as the context columns, cut in the same way: as many cells, or a cell with as
-    many words or characters. Without a choice the second half of the columns is the target.
-    """
-    file = Path(path)
-    check_tokens(tokens)
-    raw = read_raw(file)
-    inputs, outputs = _columns(raw, target, context)
-    given, wanted = (encode(raw, columns, columns[0], tokens) for columns in (inputs, outputs))
-    lengths = [_lengths(part.contexts, part.vocabulary) for part in (given, wanted)]
-    wrong = lengths[0] != lengths[1]
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise DataError(
-            f"{raw.source}: {raw.place(at)}: {int(lengths[0][at])} tokens have {int(lengths[1][at])} labels; every "
-            "token needs one label."
+    def demand(self, dtype: Dtype, shape: Shape) -> Demand:
+        return Demand(
+            self.n_facts,
+            max(2, self.vocab),
+            self.context,
+            dtype,
+            shape.d_model,
+            shape.n_heads,
+            distinct_last=len(np.unique(self.contexts[:, -1])),
+            d_head=shape.d_head,
+            n_targets=self.n_targets,
+            distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
         )
-    merged = _merge(given.contexts, given.vocabulary, wanted.contexts, wanted.vocabulary)
-    return SequenceTable(*merged, name or file.name.split(".")[0] or file.name)
+
+    def inputs(self, part: slice) -> Inputs:
+        return (self.contexts[part],)
+
+    def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Verification:
+        """A sequence is recalled if every label of it is."""
+        return score_leads(
+            self,
+            self.targets,
+            outputs,
+            dtype,
+            context_text=lambda i: self._text(self.contexts[i]),
+            target_text=self.vocabulary.token,
+        )
+
+    def in_words_of(self, tokens: tuple[str, ...], length: int) -> SequenceTable:
+        if self.vocabulary.tokens == tokens and self.context == length:
+            return self
+        ids = reworded(self.vocabulary, tokens, self.context, length)
+        known = Vocabulary(tokens)
+        contexts, targets = (padded(ids[rows], length, known.pad_id or 0) for rows in (self.contexts, self.targets))
+        return dataclasses.replace(self, contexts=contexts, targets=targets, vocabulary=known)
+
+
+table = SequenceTable
 
 
 def _lengths(rows: IntArray, vocabulary: Vocabulary) -> IntArray:
@@ -144,20 +205,20 @@ def _lengths(rows: IntArray, vocabulary: Vocabulary) -> IntArray:
     return counts
 
 
-def _columns(raw: RawRows, target: Sequence[str] | None, context: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    for column in (*(context or ()), *(target or ())):
-        if column not in raw.columns:
-            raise UnknownName(f"column in {raw.source} named", column, raw.columns)
+def _columns(raw: RawRows, choices: Choices) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of tokens and the columns of labels."""
+    target, context = choices.target, choices.columns
+    raw.check_columns((*(context or ()), *(target or ())))
     if target is None and context is None:
         half = len(raw.columns) // 2
         if len(raw.columns) % 2:
             raise UsageError(
-                f"{raw.source} has {len(raw.columns)} columns, so its second half is not clear; name the target "
-                "columns, as in --target COL,COL."
+                f"{raw.source} has {len(raw.columns)} columns, so its second half is not clear; name the "
+                "target columns."
             )
-        return raw.columns[:half], raw.columns[half:]
-    outputs = list(target) if target is not None else [c for c in raw.columns if c not in (context or ())]
-    inputs = list(context) if context is not None else [c for c in raw.columns if c not in outputs]
+        return tuple(raw.columns[:half]), tuple(raw.columns[half:])
+    outputs = target if target is not None else tuple(c for c in raw.columns if c not in (context or ()))
+    inputs = context if context is not None else tuple(c for c in raw.columns if c not in outputs)
     both = set(inputs) & set(outputs)
     if both:
         raise UsageError(f"column {min(both)!r} cannot be context and target at once.")

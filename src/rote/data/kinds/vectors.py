@@ -6,27 +6,34 @@ Notation: T = n_examples, n = context, d = d_model, k = width of a real target. 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from rote.config import Dtype, Shape
+from rote.data._arrays import FloatArray, IntArray, freeze
 from rote.data._atomic import write_atomically
-from rote.errors import DataError
+from rote.data.demand import Demand
+from rote.data.outputs import Outputs
+from rote.data.reading import Choices, Reading
+from rote.data.source import Source
+from rote.data.table import Inputs, Table
+from rote.data.verification import Tally, Verification, score_leads
+from rote.errors import DataError, UsageError
 
 __all__ = ["VectorTable"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
-
-@dataclass(frozen=True, eq=False)
-class VectorTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class VectorTable(Table):
     """T examples; the arrays are read-only float64 copies.
 
     `contexts` is T x n x d, or n x d for a context shared by all examples. `targets` are labels 0 .. n_classes - 1
@@ -38,6 +45,10 @@ class VectorTable:
     targets: FloatArray | IntArray
     n_classes: int | None = None
     name: str = "vectors"
+    reading: Reading | None = None
+
+    kind: ClassVar[str] = "vectors"
+    noun: ClassVar[str] = "examples"
 
     def __post_init__(self) -> None:
         queries = _reals(self.queries, "queries", (2,), "T x d")
@@ -66,9 +77,7 @@ class VectorTable:
             )
         if targets.ndim == 2 and targets.shape[1] == 0:
             raise DataError("real targets need at least one number each, got 0.")
-        for field, array in (("contexts", contexts), ("queries", queries), ("targets", targets)):
-            array.flags.writeable = False
-            object.__setattr__(self, field, array)
+        freeze(self, contexts=contexts, queries=queries, targets=targets)
 
     @property
     def shared(self) -> bool:
@@ -76,7 +85,12 @@ class VectorTable:
         return self.contexts.ndim == 2
 
     @property
+    def n_facts(self) -> int:
+        return len(self.queries)
+
+    @property
     def n_examples(self) -> int:
+        """The papers' word for `n_facts`."""
         return len(self.queries)
 
     @property
@@ -110,16 +124,101 @@ class VectorTable:
         """Name, sizes and hash, ready for JSON."""
         return {
             "name": self.name,
-            "n_examples": self.n_examples,
+            "n_facts": self.n_facts,
             "context": self.context,
             "d_model": self.d_model,
             "shared": self.shared,
             "n_classes": self.n_classes,
-            "d_target": None if self.n_classes is not None else 1 if self.targets.ndim == 1 else self.targets.shape[1],
+            "d_target": None if self.n_classes is not None else self.targets[0].size,
             "sha256": self.sha256,
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def fact_text(self, i: int) -> str:
+        return f"example {i + 1} -> {self._target_text(i)}"
+
+    def _target_text(self, i: int) -> str:
+        goal = self.targets[i].reshape(-1)[0]
+        return f"{float(goal):.6g}" if self.n_classes is None else str(int(goal))
+
+    @property
+    def extent(self) -> str:
+        targets = "real targets" if self.n_classes is None else f"{self.n_classes} classes"
+        return f"{'one shared context' if self.shared else 'contexts'} of {self.context} x {self.d_model}, {targets}"
+
+    @property
+    def bits(self) -> float:
+        """One bit for a real target: how many it carries depends on the tolerance."""
+        return self.n_facts * math.log2(max(2, self.n_classes or 2))
+
+    def demand(self, dtype: Dtype, shape: Shape) -> Demand:
+        if shape.d_model not in (None, self.d_model):
+            raise UsageError(f"the vectors have {self.d_model} dimensions, so d_model cannot be {shape.d_model}.")
+        return Demand(
+            self.n_facts,
+            max(2, self.n_classes or 2),
+            self.context,
+            dtype,
+            self.d_model,
+            shape.n_heads,
+            d_head=shape.d_head,
+            vectors=True,
+            shared_context=self.shared,
+        )
+
+    def inputs(self, part: slice) -> Inputs:
+        """(contexts, queries); a shared context stays n x d."""
+        return (self.contexts if self.shared else self.contexts[part], self.queries[part])
+
+    def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Verification:
+        """Class labels have to lead; real targets are recalled within `tolerance` of the largest (at least of 1)."""
+        if self.n_classes is not None:
+            return score_leads(
+                self,
+                self.targets,
+                outputs,
+                dtype,
+                context_text=lambda i: f"example {i + 1}",
+                target_text=str,
+            )
+        scale = max(1.0, float(np.abs(self.targets).max()))
+        tally, largest = Tally(), 0.0
+        for part in outputs.parts(self.n_facts):
+            answers = outputs.values(self.inputs(part)).detach().cpu().double().numpy()
+            goals = self.targets[part].reshape(len(answers), -1)
+            errors = np.abs(answers.reshape(goals.shape) - goals).max(axis=1) / scale
+            largest = max(largest, float("inf") if np.isnan(errors).any() else float(errors.max()))
+
+            def told(row: int, start: int = part.start, answers: FloatArray = answers) -> tuple[str, str, str]:
+                said = f"{float(answers[row].reshape(-1)[0]):.6g}"
+                return f"example {start + row + 1}", self._target_text(start + row), said
+
+            tally.add(part.start, tolerance - errors, told)
+        return tally.result(self, outputs, dtype, largest)
+
+    @classmethod
+    def claims(cls, source: Source, choices: Choices) -> int:
+        return 2 if source.ending == ".safetensors" else 0
+
+    @classmethod
+    def of(cls, source: Source, choices: Choices, name: str | None = None) -> VectorTable:
+        """What `write` wrote. Labels without a stored number of classes count up to the largest label."""
+        if source.path is None:
+            raise UsageError(f"{source.name} is a table of cells, not of vectors; leave the kind out.")
+        if dataclasses.replace(choices, kind=None) not in (Choices(), Choices(tokens="cells")):
+            raise UsageError("vectors have no columns, tokens or contradictions; leave those choices out.")
+        notes, tensors = _tensors(source.path)
+        n_classes: int | None = None
+        if "labels" in tensors:
+            stored = notes.get("n_classes", "")
+            if stored and not stored.isdecimal():
+                raise DataError(f"{source.path}: n_classes must be a whole number, got {stored!r}.")
+            n_classes = int(stored) if stored else int(tensors["labels"].max(initial=0)) + 1
+        goals = tensors["labels"] if n_classes is not None else tensors["targets"]
+        known = name or notes.get("name", source.path.stem)
+        reading = dataclasses.replace(source.reading(choices), n_rows=len(goals))
+        return cls(tensors["contexts"], tensors["queries"], goals, n_classes, known, reading)
+
+    def write(self, path: str | os.PathLike[str]) -> Choices:
         """Write a safetensors file with `contexts`, `queries`, and `labels` or `targets`."""
         from safetensors import SafetensorError
         from safetensors.numpy import save_file
@@ -133,59 +232,40 @@ class VectorTable:
         if self.n_classes is not None:
             notes["n_classes"] = str(self.n_classes)
 
-        def write(part: Path) -> None:
+        def fill(part: Path) -> None:
             try:
                 save_file(tensors, part, metadata=notes)
             except SafetensorError as error:
                 raise OSError(str(error)) from error
 
-        write_atomically(Path(path), write)
+        write_atomically(Path(path), fill)
+        return Choices(self.kind)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> VectorTable:
-        """Read what `save` wrote. Labels without a stored number of classes count up to the largest label."""
-        from safetensors import SafetensorError, safe_open
 
-        file = Path(path)
-        if not file.is_file():
-            raise DataError(f"there is no file {file}; check the path.")
-        try:
-            with safe_open(file, framework="numpy") as opened:
-                notes = opened.metadata() or {}
-                tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  (not a dict)
-        except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
-            raise DataError(f"{file} is not a safetensors file that can be read ({error}); write it again.") from None
-        known = {"contexts", "queries", "labels", "targets"}
-        if not {"contexts", "queries"} <= set(tensors) or len({"labels", "targets"} & set(tensors)) != 1:
-            raise DataError(
-                f"{file} must hold the tensors contexts, queries, and one of labels and targets; it holds "
-                f"{', '.join(sorted(tensors)) or 'none'}."
-            )
-        if set(tensors) - known:
-            raise DataError(f"{file} holds the unknown tensor {min(set(tensors) - known)!r}; remove it.")
-        n_classes: int | None = None
-        if "labels" in tensors:
-            stored = notes.get("n_classes", "")
-            if stored and not stored.isdecimal():
-                raise DataError(f"{file}: n_classes must be a whole number, got {stored!r}.")
-            n_classes = int(stored) if stored else int(tensors["labels"].max(initial=0)) + 1
-        goals = tensors["labels"] if n_classes is not None else tensors["targets"]
-        return cls(tensors["contexts"], tensors["queries"], goals, n_classes, notes.get("name", file.stem))
+table = VectorTable
 
-    def __len__(self) -> int:
-        return self.n_examples
 
-    def __eq__(self, other: object) -> bool:
-        """Equal content; the name does not count."""
-        return isinstance(other, VectorTable) and self.sha256 == other.sha256
+def _tensors(file: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """The notes and the tensors of a file."""
+    from safetensors import SafetensorError, safe_open
 
-    def __hash__(self) -> int:
-        return hash(self.sha256)
-
-    def __repr__(self) -> str:
-        kind = "real targets" if self.n_classes is None else f"{self.n_classes} classes"
-        context = f"{'one shared context' if self.shared else 'contexts'} of {self.context} x {self.d_model}"
-        return f"VectorTable({self.name!r}: {self.n_examples} examples, {context}, {kind})"
+    if not file.is_file():
+        raise DataError(f"there is no file {file}; check the path.")
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            notes = opened.metadata() or {}
+            tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  (not a dict)
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{file} is not a safetensors file that can be read ({error}); write it again.") from None
+    known = {"contexts", "queries", "labels", "targets"}
+    if not {"contexts", "queries"} <= set(tensors) or len({"labels", "targets"} & set(tensors)) != 1:
+        raise DataError(
+            f"{file} must hold the tensors contexts, queries, and one of labels and targets; it holds "
+            f"{', '.join(sorted(tensors)) or 'none'}."
+        )
+    if set(tensors) - known:
+        raise DataError(f"{file} holds the unknown tensor {min(set(tensors) - known)!r}; remove it.")
+    return notes, tensors
 
 
 def _reals(values: npt.ArrayLike, what: str, n_axes: tuple[int, ...], shape: str) -> FloatArray:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
 
 from rote.config import Architecture
-from rote.errors import CheckpointError, ShapeError
-from rote.models.attention_layer import AttentionLayer
-from rote.models.transformer import Activation, Transformer
+from rote.errors import ShapeError
+from rote.models.kinds.attention_layer import AttentionLayer
+from rote.models.kinds.transformer import Activation, Transformer
 from rote.referee.forward import layer_outputs, rows_at_once, token_logits
 
 Array = npt.NDArray[np.float64]
@@ -36,6 +38,40 @@ def plain_logits(w: dict[str, Array], tokens: npt.NDArray[np.int64], activation:
     return logits
 
 
+def one(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float64).reshape(1, 1, -1)
+
+
+def test_a_transformer_by_hand() -> None:
+    """The stream is (1, 2). Scores are 2 ln 2 (1, 2), so weights are 1/5 and 4/5, and the head sees 1.8."""
+    w = {
+        "W_E": torch.tensor([[1.0], [2.0]], dtype=torch.float64),
+        "W_pos": torch.zeros(2, 1, dtype=torch.float64),
+        "W_Q": one(1.0),
+        "W_K": one(math.log(2)),
+        "W_V": one(5.0),
+        "W_O": one(1.0),
+        "W_U": torch.tensor([[1.0], [-1.0]], dtype=torch.float64),
+    }
+    contexts = torch.tensor([[0, 1]])
+    logits = token_logits(w, contexts, torch.float64, "identity")
+    torch.testing.assert_close(logits, torch.tensor([[11.0, -11.0]], dtype=torch.float64))
+    mlp = {name: torch.ones(1, 1, dtype=torch.float64) for name in ("W_gate", "W_up", "W_down")}
+    gated = token_logits({**w, **mlp}, contexts, torch.float64, "identity")
+    torch.testing.assert_close(gated, torch.tensor([[132.0, -132.0]], dtype=torch.float64))
+    silu = token_logits({**w, **mlp}, contexts, torch.float64, "silu")
+    assert float(silu[0, 0]) == pytest.approx(11 + 121 / (1 + math.exp(-11)))
+
+
+def test_an_attention_layer_by_hand() -> None:
+    """Scores are 0 and ln 3, so weights are 1/4 and 3/4."""
+    w = {"W_Q": one(1.0), "W_K": one(1.0), "W_V": one(4.0), "W_O": one(1.0, -1.0).reshape(1, 2, 1)}
+    shared, query = torch.tensor([[0.0], [1.0]]), torch.tensor([[math.log(3)]], dtype=torch.float64)
+    for contexts in (shared, shared[None]):
+        outputs = layer_outputs(w, contexts, query, torch.float64)
+        torch.testing.assert_close(outputs, torch.tensor([[3.0, -3.0]], dtype=torch.float64))
+
+
 SHAPES = [
     (Architecture(3, 5, 2, 4, 7), None, "identity"),
     (Architecture(2, 4, 4, 1, 3), 1, "identity"),
@@ -59,10 +95,11 @@ def test_model_and_referee_agree_with_the_definition(
     judged = token_logits(tensors, torch.from_numpy(contexts), torch.float64, activation)
     np.testing.assert_allclose(judged.numpy(), wanted, rtol=1e-9, atol=1e-9)
     assert rows_at_once(tensors, arch.context) >= 1
+    stored = sum(p.numel() for p in model.parameters())
     if qk_rank is None:
-        assert model.n_stored == arch.params("full")
+        assert stored == arch.params("full")
     elif arch.d_mlp == 0:
-        assert model.n_stored == arch.params("rank1_qk")
+        assert stored == arch.params("rank1_qk")
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -85,21 +122,8 @@ def test_attention_layer_agrees_with_the_definition(shared: bool) -> None:
             wanted[i] += w["W_O"][j] @ (w["W_V"][j] @ (weights @ rows))
     tensors = {name: torch.from_numpy(value) for name, value in w.items()}
     layer = AttentionLayer(Architecture(h, d, d_head, n, 2), tensors)
-    one, two = torch.from_numpy(contexts), torch.from_numpy(queries)
-    np.testing.assert_allclose(layer(one, two).numpy(), wanted, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(layer_outputs(tensors, one, two, torch.float64).numpy(), wanted, rtol=1e-9, atol=1e-9)
+    given = torch.from_numpy(contexts), torch.from_numpy(queries)
+    np.testing.assert_allclose(layer(*given).numpy(), wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(layer_outputs(tensors, *given, torch.float64).numpy(), wanted, rtol=1e-9, atol=1e-9)
     with pytest.raises(ShapeError, match="queries"):
-        layer(one, two[:, :3])
-
-
-def test_wrong_weights_are_refused_by_name() -> None:
-    arch = Architecture(2, 4, 2, 3, 5)
-    good = {name: torch.zeros(shape) for name, shape in Transformer.shapes(arch).items()}
-    with pytest.raises(CheckpointError, match="W_O"):
-        Transformer(arch, {k: v for k, v in good.items() if k != "W_O"})
-    with pytest.raises(CheckpointError, match="W_V has shape"):
-        Transformer(arch, {**good, "W_V": torch.zeros(2, 3, 4)})
-    with pytest.raises(CheckpointError, match="'extra'"):
-        Transformer(arch, {**good, "extra": torch.zeros(1)})
-    with pytest.raises(ShapeError, match="3 tokens"):
-        Transformer(arch, good)(torch.zeros(2, 4, dtype=torch.int64))
+        layer(given[0], given[1][:, :3])

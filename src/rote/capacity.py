@@ -1,135 +1,222 @@
-"""The two questions that need no data: `bounds` (how much does a shape hold?) and `plan` (how small will do?)."""
+"""The two questions that need no build: `bounds` (how much does a shape hold?) and `plan` (how small will do?)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
-from rote import theorems
-from rote.config import Dtype
-from rote.errors import ShapeError, UsageError
-from rote.theorems import Bound, Demand, NoPlan, Plan, Setting
+from rote import constructions, theorems
+from rote.config import Architecture, Shape, check_dtype
+from rote.constructions import AnyConstruction, Construction, NoPlan, Plan
+from rote.data.table import Table
+from rote.errors import RoteError, UsageError
+from rote.plot.sheet import Grid, Sheet, Shown, megabytes, number
+from rote.theorems import Bound, Demand, Setting
 
-if TYPE_CHECKING:
-    from rote.data import FactTable, VectorTable
+__all__ = ["Bounds", "Plans", "bounds", "plan"]
 
-__all__ = ["PlanList", "bounds", "data_demand", "plan"]
-
-_KIND_ORDER = {"lower": 0, "upper": 1, "order": 2, "empirical": 3}
-
-
-def bounds(setting: Setting, only: Sequence[str] | None = None) -> list[Bound]:
-    """Every registered bound for a setting: lower, upper, orders, measured constants; larger numbers first."""
-    chosen = theorems.registry().values() if only is None else [theorems.get(key) for key in only]
-    found = [theorem.bound(setting) for theorem in chosen]
-    return sorted(found, key=lambda b: (_KIND_ORDER[b.kind], b.facts is None, -(b.facts or 0), b.theorem))
-
-
-def data_demand(
-    data: FactTable | VectorTable,
-    *,
-    dtype: Dtype = "float32",
-    d_model: int | None = None,
-    n_heads: int | None = None,
-    d_head: int | None = None,
-    max_params: int | None = None,
-) -> Demand:
-    """What must fit, with everything that the data tell about the conditions."""
-    from rote.data import FactTable
-
-    if isinstance(data, FactTable):
-        import numpy as np
-
-        return Demand(
-            data.n_facts,
-            max(2, data.vocab),
-            data.context,
-            dtype,
-            d_model,
-            n_heads,
-            max_params,
-            distinct_last=data.distinct_last_tokens,
-            d_head=d_head,
-            n_targets=data.n_targets,
-            distinct_bags=len(np.unique(np.sort(data.contexts, axis=1), axis=0)),
-            structure_factors=_structure_factors(data),
-        )
-    if d_model not in (None, data.d_model):
-        raise UsageError(f"the vectors have {data.d_model} dimensions, so d_model cannot be {d_model}.")
-    return Demand(
-        data.n_examples,
-        max(2, data.n_classes or 2),
-        data.context,
-        dtype,
-        data.d_model,
-        n_heads,
-        max_params,
-        d_head=d_head,
-        vectors=True,
-        shared_context=data.shared,
-    )
-
-
-def _structure_factors(table: FactTable) -> tuple[float, ...]:
-    """Shares of the size for random tables that are worth a try, by how often neighbours have the same target.
-
-    Two facts are neighbours if their contexts differ in one position only. Where neighbours agree far more often than
-    chance, as for codes whose first letters tell the country, a fit needs a fraction of what a random table needs.
-    """
-    import numpy as np
-
-    mixer = np.random.default_rng(0).integers(1, 2**62, size=table.context, dtype=np.int64) | 1
-    pairs = agree = 0
-    for position in range(table.context):
-        others = np.delete(np.arange(table.context), position)
-        with np.errstate(over="ignore"):
-            key = (table.contexts[:, others] + 1) @ mixer[others]
-        order = np.argsort(key, kind="stable")
-        same = key[order][1:] == key[order][:-1]
-        pairs += int(same.sum())
-        agree += int((same & (table.targets[order][1:] == table.targets[order][:-1])).sum())
-    if table.n_targets > 0.5 * table.n_facts and table.n_facts <= 3000:
-        # Nearly every fact has a target of its own: its code can be put where the features already are.
-        return (0.05, 0.15, 0.4)
-    if pairs < 30:
-        return ()
-    shares = np.bincount(table.targets) / table.n_facts
-    beyond_chance = agree / pairs - float((shares**2).sum())
-    if beyond_chance > 0.5:
-        return (0.025, 0.05, 0.1, 0.2, 0.4)
-    return (0.3, 0.5, 0.75) if beyond_chance > 0.2 else ()
+_HEADINGS = {
+    "lower": "lower: this much fits",
+    "upper": "upper: more never fits",
+    "order": "orders of magnitude",
+    "empirical": "measured, no theorem",
+}
 
 
 @dataclass(frozen=True)
-class PlanList:
+class Bounds(Shown, Sequence[Bound]):
+    """What theorems say about one setting: lower, upper, orders, measured constants; larger numbers first."""
+
+    setting: Setting
+    bounds: tuple[Bound, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> Bound: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Bound, ...]: ...
+    def __getitem__(self, index: int | slice) -> Bound | tuple[Bound, ...]:
+        return self.bounds[index]
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        shape = {"shape": self.setting.arch.to_dict(), "dtype": self.setting.dtype}
+        return {**shape, "bounds": [item.to_dict() for item in self.bounds]}
+
+    def sheet(self) -> Sheet:
+        arch, parts = self.setting.arch, self.setting.arch.count("full")
+        columns = ("theorem", "facts", "params", "bits/param", "conditions")
+        grids = (
+            Grid(columns, tuple(item.row() for item in self.bounds if item.kind == kind), heading, ("conditions",))
+            for kind, heading in _HEADINGS.items()
+        )
+        return Sheet(
+            f"{arch.n_layers} layer{'s' if arch.n_layers > 1 else ''}, {arch.n_heads} heads of width {arch.d_head}, "
+            f"d_model {arch.d_model}, d_mlp {arch.d_mlp}, context {arch.context}, vocabulary {arch.vocab:,}",
+            lines=(
+                f"{parts.total:,} parameters in {self.setting.dtype}: embedding {parts.embedding:,}, positions "
+                f"{parts.positions:,}, attention {parts.attention:,}, MLP {parts.mlp:,}, unembedding "
+                f"{parts.unembedding:,}",
+            ),
+            grids=tuple(grid for grid in grids if grid.rows),
+            notes=("?  depends on the data   ✗  fails, so the theorem is silent here   –  no number",),
+        )
+
+    def __repr__(self) -> str:
+        return f"Bounds({len(self.bounds)} theorems about {constructions.words(self.setting.arch)})"
+
+
+def bounds(shape: Setting | Architecture, only: Iterable[str] | None = None) -> Bounds:
+    """Every registered bound for a shape, or for a setting, which also says what is known about the data."""
+    if not isinstance(shape, (Setting, Architecture)):
+        raise UsageError(
+            f"rote.bounds is about a shape: give an Architecture or a Setting, not a {type(shape).__name__}; "
+            "rote.plan finds shapes for a table."
+        )
+    setting = Setting(shape) if isinstance(shape, Architecture) else shape
+    chosen = theorems.registry().values() if only is None else [theorems.get(key) for key in only]
+    kinds = list(_HEADINGS)
+    answers = [theorem.bound(setting) for theorem in chosen]
+    answers.sort(key=lambda b: (kinds.index(b.kind), b.facts is None, -(b.facts or 0), b.theorem))
+    return Bounds(setting, tuple(answers))
+
+
+@dataclass(frozen=True)
+class Plans(Shown, Sequence[Plan]):
     """The shapes that would do, smallest first, and why the other constructions have none."""
 
+    demand: Demand
     plans: tuple[Plan, ...]
     refused: tuple[NoPlan, ...]
 
+    @overload
+    def __getitem__(self, index: int) -> Plan: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Plan, ...]: ...
+    def __getitem__(self, index: int | slice) -> Plan | tuple[Plan, ...]:
+        return self.plans[index]
 
-def plan(demand: Demand, only: Sequence[str] | None = None) -> PlanList:
-    """For every construction the smallest shape that holds the facts, sorted by parameters."""
-    chosen = [t for t in theorems.registry().values() if t.takes_vectors or not demand.vectors]
-    if only is not None:
-        chosen = [theorems.get(key) for key in only]
-    plans: list[Plan] = []
-    refused: list[NoPlan] = []
-    for theorem in chosen:
-        answer: Plan | NoPlan | None
-        try:
-            answer = theorem.plan(demand)
-            if theorem.takes_vectors and demand.n_targets is not None and not demand.vectors:
-                answer = NoPlan(theorem.key, "it is built from vectors, and these facts are tokens")
-        except ShapeError as error:
-            answer = NoPlan(theorem.key, str(error).rstrip("."))
-        if isinstance(answer, Plan) and demand.max_params is not None and answer.params > demand.max_params:
-            answer = NoPlan(
-                answer.construction, f"needs {answer.params:,} parameters, more than the {demand.max_params:,} allowed"
-            )
-        if isinstance(answer, Plan):
-            plans.append(answer)
-        elif isinstance(answer, NoPlan):
-            refused.append(answer)
-    return PlanList(tuple(sorted(plans, key=lambda p: (p.params, p.construction))), tuple(refused))
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"plans": [item.to_dict() for item in self.plans], "refused": [item.to_dict() for item in self.refused]}
+
+    @property
+    def _asked(self) -> str:
+        demand = self.demand
+        tokens = "" if demand.vectors else f"{demand.vocab:,} tokens, "
+        what = "vectors" if demand.vectors else ""
+        of = f"{tokens}contexts of {demand.context} {what}".rstrip()
+        return f"{demand.n_facts:,} facts, {of}, {demand.dtype}"
+
+    def sheet(self) -> Sheet:
+        notes = tuple(f"{item.construction}: {item.reason.rstrip('.')}." for item in self.refused)
+        if not self.plans:
+            return Sheet("No construction fits", f" {self._asked}.", notes=notes)
+        columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds")
+        rows = []
+        for item in self.plans:
+            arch = item.architecture
+            sizes = (arch.n_layers, arch.n_heads, arch.d_model, arch.d_head, arch.d_mlp, item.params)
+            named = f"{item.construction}\n{item.note}" if item.note else item.construction
+            rows.append((named, *(number(size) for size in sizes), megabytes(item.bytes), number(item.facts)))
+        return Sheet(f"Smallest shapes for {self._asked}", grids=(Grid(columns, tuple(rows)),), notes=notes)
+
+    def __repr__(self) -> str:
+        best = f"smallest {self.plans[0].construction}, {self.plans[0].params:,} parameters" if self.plans else "none"
+        return f"Plans({len(self.plans)} shapes for {self._asked}: {best})"
+
+
+def plan(
+    data: Table | Demand,
+    only: Iterable[str] | None = None,
+    *,
+    dtype: str | None = None,
+    n_heads: int | None = None,
+    d_model: int | None = None,
+    max_params: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Plans:
+    """For every construction the smallest shape that holds the facts, sorted by parameters.
+
+    `data` is a table, or a `Demand`, which says how many facts of which kind there would be. `only` names
+    constructions; `options` are fields of their records, and leave out constructions that do not have them. The number
+    format is float32, or what a construction is made for, unless `dtype` says otherwise.
+    """
+    named = None if only is None else [constructions.get(key) for key in only]
+    if isinstance(data, Demand):
+        given = {"dtype": dtype, "n_heads": n_heads, "d_model": d_model, "max_params": max_params}
+        changes = {name: value for name, value in given.items() if value is not None}
+        demand = replace(data, **changes)  # type: ignore[arg-type]
+        answers: list[Plan | NoPlan | None] = [_answer(one, demand) for one in _planning(named, demand)]
+    elif isinstance(data, Table):
+        shape, number_format = Shape(n_heads=n_heads, d_model=d_model), check_dtype(dtype or "float32")
+        demand = replace(data.demand(number_format, shape), max_params=max_params)
+        answers = [
+            _table_answer(one, data, demand, shape, dtype, options or {})
+            for one in named or constructions.accepting(data.kind).values()
+            if set(options or ()) <= {*one.told}
+        ]
+    else:
+        raise UsageError(
+            f"rote.plan needs a table or a Demand, not a {type(data).__name__}; rote.read makes a table of a file."
+        )
+    within = [_within(answer, demand.max_params) for answer in answers if answer is not None]
+    plans = sorted((a for a in within if isinstance(a, Plan)), key=lambda p: (p.params, p.construction))
+    return Plans(demand, tuple(plans), tuple(a for a in within if isinstance(a, NoPlan)))
+
+
+def _from_demand(construction: AnyConstruction) -> bool:
+    """Whether it plans without looking at data."""
+    return type(construction).plan is not Construction.plan
+
+
+def _planning(named: list[AnyConstruction] | None, demand: Demand) -> Iterator[AnyConstruction]:
+    """Constructions that plan without data, of the kind that is asked for."""
+    if named is not None:
+        yield from named
+        return
+    for one in constructions.registry().values():
+        if _from_demand(one) and (not demand.vectors or "vectors" in one.accepts):
+            yield one
+
+
+def _answer(construction: AnyConstruction, demand: Demand) -> Plan | NoPlan:
+    try:
+        return construction.plan(demand)
+    except RoteError as error:
+        return NoPlan(construction.key, str(error))
+
+
+def _table_answer(
+    construction: AnyConstruction,
+    table: Table,
+    demand: Demand,
+    shape: Shape,
+    dtype: str | None,
+    options: Mapping[str, Any],
+) -> Plan | NoPlan | None:
+    """The plan for a table: that of its demand, or, of a construction that needs the data, the first of its shapes."""
+    key = construction.key
+    if table.kind not in construction.accepts:
+        return NoPlan(key, f"it is built from {' or '.join(construction.accepts)}, and these are {table.kind}")
+    if _from_demand(construction):
+        return _answer(construction, demand)
+    if not construction.automatic:
+        return None
+    try:
+        record = construction.Options(**options)
+        number_format = construction.check_format(dtype)
+        shapes = construction.shapes(construction.prepare(table, record), shape, number_format, record)
+        return next(shapes, None) or NoPlan(key, "no shape fits")
+    except RoteError as error:
+        return NoPlan(key, str(error))
+
+
+def _within(answer: Plan | NoPlan, most: int | None) -> Plan | NoPlan:
+    if isinstance(answer, Plan) and most is not None and answer.params > most:
+        return NoPlan(answer.construction, f"needs {answer.params:,} parameters, more than the {most:,} allowed")
+    return answer

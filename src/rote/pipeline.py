@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rote import constructions, models, referee
 from rote._version import __version__
 from rote.certificate import Certificate
-from rote.config import Dtype, Shape
+from rote.config import Architecture, Dtype, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data.table import Table
 from rote.data.verification import Verification, finite
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-__all__ = ["build", "choose", "load", "verify"]
+__all__ = ["build", "build_at", "choose", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
 
@@ -98,7 +98,7 @@ def build(
             construction.admit(job)
             memory, verdict = _certified(construction, job, construction.build(job), seed)
         except FactsLost as error:
-            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}", error))
+            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}"))
             continue
         except RoteError as error:
             if len(chosen) == 1:
@@ -107,8 +107,30 @@ def build(
             continue
         if verdict.passed:
             return _with_reason(memory, with_, plan, attempts)
-        attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory))
+        attempts.append(
+            Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory)
+        )
     return _best_or_refusal(table, attempts, partial)
+
+
+def build_at(
+    construction: AnyConstruction,
+    table: Table,
+    arch: Architecture,
+    options: Options | None = None,
+    *,
+    dtype: str | None = None,
+    rng: np.random.Generator | int = 0,
+    partial: bool = False,
+    progress: Progress = quiet,
+) -> Memory:
+    """One construction at exactly one shape, whatever it recalls; refusals are raised."""
+    given = construction.Options() if options is None else options
+    generator, seed = _as_generator(rng)
+    number = construction.check_format(dtype)
+    job = Job(construction.prepare(table, given), arch, given, number, generator, progress, partial)
+    construction.admit(job)
+    return _certified(construction, job, construction.build(job), seed)[0]
 
 
 def choose(
@@ -179,9 +201,7 @@ def _clash(names: list[str], able: list[AnyConstruction], with_: str) -> str:
     return f"{said} {'is' if len(names) == 1 else 'are'} not for {with_}: {whose}{takes}."
 
 
-def _fitting(
-    construction: AnyConstruction, options: Options, table: Table, shape: Shape, arch: str | None
-) -> Choice:
+def _fitting(construction: AnyConstruction, options: Options, table: Table, shape: Shape, arch: str | None) -> Choice:
     """A named construction, if it takes the table, the shape and the architecture."""
     key = construction.key
     if table.kind not in construction.accepts:
@@ -194,7 +214,9 @@ def _fitting(
         raise UsageError(f"{key} builds a model of the architecture {construction.arch}, not {arch}; leave one out.")
     beyond = [name for name in shape.given if name not in construction.told]
     if beyond:
-        raise UsageError(f"{key} finds its own {' and '.join(beyond)}; leave {'it' if len(beyond) == 1 else 'them'} out.")
+        raise UsageError(
+            f"{key} finds its own {' and '.join(beyond)}; leave {'it' if len(beyond) == 1 else 'them'} out."
+        )
     return _choice(construction, options, table)
 
 
@@ -243,7 +265,7 @@ def _certified(
     results = {dtype: results[dtype] for dtype in construction.formats(job.dtype) if dtype in results}
     measures = construction.measures(job, model, folder, results)
     certificate = _certificate(construction, job, model, folder, results, measures, seed)
-    return Memory(folder, model, certificate, staging), results[job.dtype]
+    return Memory(folder, model.at(folder), certificate, staging), results[job.dtype]
 
 
 def _certificate(
@@ -359,9 +381,7 @@ def verify(
     wording = model.model.wording
     if wording is not None:
         known = known.in_words_of(wording.vocabulary, wording.context)
-    return _judged(
-        model.folder, model.model, known, dtype or certificate.dtype, tolerance=tolerance, progress=progress
-    )
+    return _judged(model.folder, model.model, known, dtype or certificate.dtype, tolerance=tolerance, progress=progress)
 
 
 def _judged(

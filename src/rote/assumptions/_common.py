@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,14 @@ import numpy.typing as npt
 from rote.assumptions._closest import distinct_rows
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
-from rote.data import FactTable
 
 if TYPE_CHECKING:
     from rote.assumptions._kruskal import Kruskal
 
-__all__ = ["SHOWN", "Data", "distinctness", "first_equal", "query_kruskal", "row_ids", "words"]
+__all__ = ["SHOWN", "Data", "distinctness", "every_row", "first_equal", "query_kruskal", "row_ids", "words"]
 
-Data = FactTable | Vectors
+Data = Any
+"""A table whose contexts are token ids, or `Vectors`, whose `words` are None."""
 IntArray = npt.NDArray[np.int64]
 
 SHOWN = 10
@@ -37,14 +37,21 @@ def words(indices: Iterable[int], limit: int = 6) -> str:
 
 def row_ids(data: Data) -> IntArray:
     """The contexts (T x n, or 1 x n if shared) with equal tokens or vectors given equal numbers."""
-    if isinstance(data, FactTable):
+    if data.words is not None:
         return np.asarray(data.contexts)
 
-    def make() -> IntArray:
+    def number() -> IntArray:
         rows = data.contexts.reshape(-1, data.d_model)
         return distinct_rows(rows)[1].reshape(-1, data.context)
 
-    return data.keep("row ids", make)
+    ids: IntArray = data.keep("row ids", number)
+    return ids
+
+
+def every_row(data: Data) -> IntArray:
+    """The same with a row for every example."""
+    keys = row_ids(data)
+    return keys if len(keys) == data.n_facts else np.repeat(keys, data.n_facts, axis=0)
 
 
 def first_equal(keys: IntArray) -> tuple[IntArray, IntArray]:
@@ -71,7 +78,7 @@ def distinctness(
     return [
         Finding(
             assumption=name,
-            holds=not later.size,
+            holds=not later.size if theorems else None,
             explanation=text + ".",
             lower=distinct,
             upper=distinct,

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from rote.assumptions import check
+from typing import TYPE_CHECKING
+
+from rote.assumptions import check, checkable
 from rote.config import Architecture
-from rote.data import FactTable, VectorTable
 from rote.errors import AssumptionError
+
+if TYPE_CHECKING:
+    from rote.data.table import Table
 
 __all__ = ["explained"]
 
 _MOST_EXAMPLES = 20_000
 
 
-def explained(
-    error: AssumptionError, theorem: str, data: FactTable | VectorTable, arch: Architecture
-) -> AssumptionError:
-    """The same refusal, with what `rote check` finds against the assumptions of the theorem."""
-    count = data.n_facts if isinstance(data, FactTable) else data.n_examples
-    if count > _MOST_EXAMPLES:
+def explained(error: AssumptionError, theorem: str, data: Table, arch: Architecture) -> AssumptionError:
+    """The same refusal, with what `rote.check` finds against the assumptions of the theorem."""
+    if data.n_facts > _MOST_EXAMPLES or theorem not in checkable():
         return error
-    failing = [finding for finding in check(data, arch, only=[theorem]) if finding.holds is False]
+    failing = [f for f in check(data, d_model=arch.d_model, only=theorem) if f.holds is False]
     if not failing:
         return error
     told = " ".join(f"{finding.assumption}: {finding.explanation}" for finding in failing)
-    return AssumptionError(f"{error} What rote check --for {theorem} finds: {told}")
+    return AssumptionError(f"{error} What rote.check finds for {theorem}: {told}")

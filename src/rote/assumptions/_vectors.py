@@ -1,6 +1,6 @@
 """Queries and contexts to be checked: real vectors without targets, with the precision in which they were stored.
 
-Notation: T = n_examples, n = context, d = d_model, u = unit roundoff of the stored numbers.
+Notation: T = n_facts, n = context, d = d_model, u = unit roundoff of the stored numbers.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rote.data import VectorTable
 from rote.errors import DataError
 
 __all__ = ["Vectors", "read_vectors", "roundoff_of"]
@@ -37,6 +36,9 @@ def roundoff_of(dtype: str, values: Array) -> float:
 class Vectors:
     """T queries (T x d) and their contexts (T x n x d, or n x d if all examples share one)."""
 
+    kind: ClassVar[str] = "vectors"
+    noun: ClassVar[str] = "examples"
+    words: ClassVar[None] = None
     queries: Array
     contexts: Array
     query_roundoff: float = 2.0**-53
@@ -64,16 +66,16 @@ class Vectors:
         return cls(q, c, roundoff_of(q_kind, q), roundoff_of(c_kind, c), name)
 
     @classmethod
-    def of_table(cls, table: VectorTable) -> Vectors:
-        """The vectors of a table; its targets play no part in the assumptions."""
-        return cls.make(table.queries, table.contexts, table.name)
+    def of(cls, data: Any) -> Vectors:
+        """The vectors of a table of such; its targets play no part in the assumptions."""
+        return data if isinstance(data, Vectors) else cls.make(data.queries, data.contexts, data.name)
 
     @property
     def shared(self) -> bool:
         return self.contexts.ndim == 2
 
     @property
-    def n_examples(self) -> int:
+    def n_facts(self) -> int:
         return len(self.queries)
 
     @property
@@ -83,6 +85,10 @@ class Vectors:
     @property
     def d_model(self) -> int:
         return int(self.queries.shape[1])
+
+    def __str__(self) -> str:
+        contexts = "one shared context" if self.shared else "contexts"
+        return f"{self.name}: {self.n_facts:,} examples, {contexts} of {self.context} x {self.d_model}"
 
     def keep(self, key: Any, make: Callable[[], Answer]) -> Answer:
         """What `make` returns, computed once: several assumptions rest on the same interval."""

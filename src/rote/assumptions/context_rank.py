@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.assumptions._circuits import shrink
-from rote.assumptions._common import SHOWN, Data, words
+from rote.assumptions._common import SHOWN, words
 from rote.assumptions._finding import Finding
 from rote.assumptions._independence import CLEAR, DEPENDENT, DOUBTFUL, Rows, judge_many, rank_verdict
 from rote.assumptions._vectors import Vectors
-from rote.config import Architecture
 
-__all__ = ["NAME", "THEOREMS", "check", "full_rank"]
+__all__ = ["CHECKS", "NAME", "THEOREMS", "check", "full_rank"]
 
 NAME = "rank of contexts"
 THEOREMS = ("mahdavi2024_thm1", "mahdavi2024_kruskal")
@@ -27,10 +26,8 @@ def full_rank(contexts: npt.NDArray[np.float64], roundoff: float) -> tuple[npt.N
     return judge_many(rows, np.arange(count * n).reshape(count, n)), rows
 
 
-def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) -> list[Finding]:
+def check(data: Vectors, d_model: int | None, *, rng: np.random.Generator) -> list[Finding]:
     """The smallest rank of a context against n, with the gap in the singular values."""
-    if not isinstance(data, Vectors):
-        return []
     n, d = data.context, data.d_model
     blocks = data.contexts.reshape(-1, n, d)
     verdicts, rows = full_rank(blocks, data.context_roundoff)
@@ -112,3 +109,6 @@ def _worst(
         if best is None or key < best:
             best, found = key, which
     return found.astype(np.int64)
+
+
+CHECKS = {"vectors": check}

@@ -5,23 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from rote.assumptions._closest import distinct_rows
-from rote.assumptions._common import Data, distinctness, row_ids
+from rote.assumptions._common import distinctness, row_ids
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
-from rote.config import Architecture
 
-__all__ = ["NAME", "THEOREMS", "check"]
+__all__ = ["CHECKS", "NAME", "THEOREMS", "check"]
 
 NAME = "distinct examples"
 THEOREMS = ("mahdavi_random_features",)
 
 
-def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) -> list[Finding]:
+def check(data: Vectors, d_model: int | None, *, rng: np.random.Generator) -> list[Finding]:
     """Examples that equal an earlier one; the order of the rows of a context does not count."""
-    if not isinstance(data, Vectors):
-        return []
     query = distinct_rows(data.queries)[1][:, None]
     bag = np.sort(row_ids(data), axis=1)
     keys = query if data.shared else np.concatenate([bag, query], axis=1)
     said = "{} of {} examples differ in their query or their context"
     return distinctness(NAME, keys, THEOREMS, said=said, pair="are the same")
+
+
+CHECKS = {"vectors": check}

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from rote.assumptions._common import SAMPLES, Data, query_kruskal, words
+from rote.assumptions._common import SAMPLES, query_kruskal, words
 from rote.assumptions._finding import Finding
 from rote.assumptions._kruskal import Kruskal
 from rote.assumptions._sampling import Share
 from rote.assumptions._vectors import Vectors
-from rote.config import Architecture
 
-__all__ = ["NAME", "THEOREMS", "check"]
+__all__ = ["CHECKS", "NAME", "THEOREMS", "check"]
 
 NAME = "Kruskal rank of queries"
 THEOREMS = ("mahdavi2024_thm1",)
 
 
-def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) -> list[Finding]:
+def check(data: Vectors, d_model: int | None, *, rng: np.random.Generator) -> list[Finding]:
     """The interval of the Kruskal rank against n."""
-    if not isinstance(data, Vectors):
-        return []
-    needed = min(data.context, data.n_examples)
+    needed = min(data.context, data.n_facts)
     return [interval_finding(NAME, THEOREMS, query_kruskal(data, rng), needed, data, rng)]
 
 
@@ -34,7 +31,7 @@ def interval_finding(
     """A finding from an interval of the Kruskal rank: needed are `needed` independent queries, whichever."""
     holds = found.at_least(needed)
     share = data.keep(("share", needed), lambda: found.sample(needed, SAMPLES, rng))
-    parts = [f"any {needed} of {data.n_examples:,} queries must be independent"]
+    parts = [f"any {needed} of {data.n_facts:,} queries must be independent"]
     if found.lower == found.upper:
         parts.append(
             f"any {found.lower} are and not any {found.lower + 1}" if holds is False else f"any {found.lower} are"
@@ -83,3 +80,6 @@ def share_words(share: Share) -> str:
         f"of {share.count:,} random sets of {share.size}, {share.independent:,} are independent{doubts} "
         f"(share {100 * share.low:.2f} to {100 * share.high:.2f} %, Clopper-Pearson 95 %)"
     )
+
+
+CHECKS = {"vectors": check}

@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from rote.assumptions._common import Data
 from rote.assumptions._finding import Finding
-from rote.config import Architecture
 from rote.data import FactTable
 
-__all__ = ["NAME", "THEOREMS", "check"]
+__all__ = ["CHECKS", "NAME", "THEOREMS", "check"]
 
 NAME = "distinct last tokens"
 THEOREMS = ("dana2025_cor1", "dana2025_cor2", "dana2025_thm1")
 
 
-def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) -> list[Finding]:
+def check(data: FactTable, d_model: int | None, *, rng: np.random.Generator) -> list[Finding]:
     """L against d_model; without a shape, against 2, the smallest width that tells targets apart."""
-    if not isinstance(data, FactTable):
-        return []
     last, counts = np.unique(data.contexts[:, -1], return_counts=True)
-    width = 2 if arch is None else arch.d_model
+    width = 2 if d_model is None else d_model
     holds = len(last) >= width
-    named = f"d_model = {width}" if arch is not None else "the narrowest model, d_model = 2"
+    named = f"d_model = {width}" if d_model is not None else "the narrowest model, d_model = 2"
     said = (
         f"contexts end in {len(last):,} different tokens, {width:,} needed for {named}; a model may be up to "
         f"{len(last):,} wide"
@@ -47,3 +43,6 @@ def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) ->
             detail={"needed": width},
         )
     ]
+
+
+CHECKS = {"facts": check}

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from rote.assumptions._common import Data
 from rote.assumptions._finding import Finding
-from rote.config import Architecture
 from rote.data import FactTable
 
-__all__ = ["NAME", "THEOREMS", "check"]
+__all__ = ["CHECKS", "NAME", "THEOREMS", "check"]
 
 NAME = "rank condition"
 THEOREMS = ("dana2025_cor1", "dana2025_cor2", "dana2025_thm1")
 
 
-def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) -> list[Finding]:
+def check(data: FactTable, d_model: int | None, *, rng: np.random.Generator) -> list[Finding]:
     """N + S - 2 against d_model; without a shape, against 2."""
-    if not isinstance(data, FactTable):
-        return []
     most = data.vocab + data.context - 2
-    width = 2 if arch is None else arch.d_model
+    width = 2 if d_model is None else d_model
     holds = width <= most and data.context >= 2
     said = f"d <= N + S - 2 allows d_model up to {data.vocab:,} + {data.context} - 2 = {most:,}, {width:,} is asked for"
     if data.context < 2:
@@ -31,3 +27,6 @@ def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) ->
     return [
         Finding(NAME, holds, said + ".", most, most, theorems=THEOREMS, detail={"needed": width}),
     ]
+
+
+CHECKS = {"facts": check}

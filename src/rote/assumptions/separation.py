@@ -9,22 +9,26 @@ from __future__ import annotations
 import numpy as np
 
 from rote.assumptions._closest import closest_pair, distinct_rows
-from rote.assumptions._common import Data
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
-from rote.config import Architecture
+from rote.data.table import Table
 
-__all__ = ["NAME", "THEOREMS", "check"]
+__all__ = ["CHECKS", "NAME", "THEOREMS", "check"]
 
 NAME = "separated tokens"
 THEOREMS = ("kajitsuka2025_next_token", "kajitsuka2025_seq2seq")
 
 
-def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) -> list[Finding]:
+def check_tokens(data: Table, d_model: int | None, *, rng: np.random.Generator) -> list[Finding]:
+    """Whole numbers, 1 apart."""
+    assert data.words is not None, "these are tokens"
+    last = len(data.words) - 1
+    said = f"tokens are numbered 0 to {last:,}, so r = {last:,} and delta = 1."
+    return [Finding(NAME, True, said, 1, 1, theorems=THEOREMS, detail={"r": last, "delta": 1})]
+
+
+def check(data: Vectors, d_model: int | None, *, rng: np.random.Generator) -> list[Finding]:
     """r, delta and the closest pair; `lower` and `upper` are delta."""
-    if not isinstance(data, Vectors):
-        said = f"tokens are numbered 0 to {data.vocab - 1:,}, so r = {data.vocab - 1:,} and delta = 1."
-        return [Finding(NAME, True, said, 1, 1, theorems=THEOREMS, detail={"r": data.vocab - 1, "delta": 1})]
     rows = data.contexts.reshape(-1, data.d_model)
     first, _ = distinct_rows(rows)
     size = float(np.abs(rows).max()) or 1.0
@@ -57,3 +61,6 @@ def check(data: Data, arch: Architecture | None, *, rng: np.random.Generator) ->
             detail={"r": r, "delta": delta, "distinct_tokens": len(first)},
         )
     ]
+
+
+CHECKS = {"facts": check_tokens, "sequences": check_tokens, "vectors": check}

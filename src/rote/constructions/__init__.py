@@ -6,6 +6,9 @@ the file's name. Lists, plans, the command line, the explorer, the docs and the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from rote.config import Dtype
 from rote.constructions._base import (
     CHECKED,
     AnyConstruction,
@@ -31,6 +34,7 @@ __all__ = [
     "Options",
     "Plan",
     "Progress",
+    "accepting",
     "get",
     "option",
     "quiet",
@@ -42,3 +46,8 @@ __all__ = [
 
 _constructions: Registry[AnyConstruction] = Registry("construction", __name__, __path__, Construction)
 registry, register, get = _constructions.all, _constructions.register, _constructions.get
+
+
+def accepting(kind: str, *, native: Dtype | None = None) -> Mapping[str, AnyConstruction]:
+    """The constructions that take such tables, by key; only those made for a number format, if it is given."""
+    return {key: one for key, one in registry().items() if kind in one.accepts and native in (None, one.native)}

@@ -82,6 +82,8 @@ class BitConstruction(Construction[T, B]):
         return (dtype,) if dtype == "exact" else (dtype, "exact")
 
     def plan(self, demand: Demand) -> Plan | NoPlan:
+        if demand.vectors:
+            return NoPlan(self.key, "the network of vectors depends on how close they are; build it to see")
         network = type(self.statement).network
         bags = count_bags(demand.vocab, demand.context, demand.n_facts)
         bags = min(bags, demand.distinct_bags or bags)
@@ -221,7 +223,7 @@ def labelled(table: FactTable | SequenceTable) -> tuple[npt.NDArray[np.int64], t
     return labels.reshape(table.targets.shape).astype(np.int64), tuple(int(t) for t in distinct)
 
 
-def check_tokens(job: Job[Any, BitOptions], key: str) -> None:
+def check_tokens(job: Job[Any, Any], key: str) -> None:
     """The shape must be that of the tokens, and contexts must differ by more than order; the pair is named."""
     from rote.solvers.exact.bags import equal_bags
 

@@ -41,8 +41,6 @@ class _Construction(Construction["FactTable", StockLlama]):
 
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: StockLlama) -> Iterator[Plan]:
         """The shape asked for; or the planned one, and larger ones should it lose facts."""
-        import torch
-
         from rote.solvers.llama_plan import LlamaShape, plan_llama
 
         def as_plan(stock: LlamaShape) -> Plan:
@@ -58,7 +56,7 @@ class _Construction(Construction["FactTable", StockLlama]):
             yield as_plan(LlamaShape(shape.d_model, shape.n_heads, shape.d_head or shape.d_model))
             return
         pad = table.vocabulary.pad_id
-        planned = plan_llama(table.contexts, table.targets, table.vocab, pad, getattr(torch, dtype))
+        planned = plan_llama(table.contexts, table.targets, table.vocab, pad, dtype)
         # Wider streams tell more targets apart; more features hold more facts.
         for wider, more in ((1, 1.0), (1, 1.6), (2, 1.6), (2, 3.0), (4, 3.0), (8, 6.0)):
             width = shape.d_model or planned.d_model * wider

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-__all__ = ["Grid", "Sheet", "Shown", "sheet_html"]
+__all__ = ["Grid", "Sheet", "Shown", "megabytes", "number", "sheet_html"]
 
 Align = Literal["left", "right"]
 
@@ -48,6 +48,22 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return sheet_html(self.sheet())
+
+
+def number(value: int | float | None, digits: int = 3) -> str:
+    """Thousands separated; very large numbers as powers of ten; a dash for nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}" if value < 10**12 else f"{value:.1e}"
+    return f"{value:.{digits}g}"
+
+
+def megabytes(n_bytes: int) -> str:
+    """Size with a unit that keeps it readable."""
+    if n_bytes < 10**6:
+        return f"{n_bytes / 1e3:.1f} kB"
+    return f"{n_bytes / 1e6:,.1f} MB"
 
 
 def sheet_html(sheet: Sheet) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rote.errors import ShapeError
@@ -86,7 +85,7 @@ def plan_llama(
     targets: IntArray,
     vocab: int,
     pad_id: int | None,
-    dtype: torch.dtype = torch.float32,
+    dtype: str = "float32",
     *,
     tied: bool = True,
     max_features: int = 2304,
@@ -98,7 +97,7 @@ def plan_llama(
     A head's features cannot outnumber the distinct context tokens, so narrow alphabets get narrow heads.  More than
     `max_features` features are avoided where a wider model needs fewer.
     """
-    exact = dtype in (torch.float32, torch.float64)
+    exact = dtype in ("float32", "float64")
     n_facts, n_targets = len(targets), len(np.unique(targets))
     if contexts.shape[1] == 1:
         # Attention to a single token is linear in it: the hints in the embedding carry the answers.

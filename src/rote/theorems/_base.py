@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rote.config import Architecture, Dtype
 from rote.errors import ShapeError, UsageError
+from rote.plot.sheet import Grid, Sheet, Shown, number
 
 __all__ = [
     "Bound",
@@ -104,7 +105,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Shown):
     """What a theorem says about a setting.
 
     `facts` is None where the result is an order of magnitude, where a condition fails, or where something that the
@@ -147,6 +148,29 @@ class Bound:
             "counts": self.counts,
             "applies": self.applies,
         }
+
+    def row(self) -> tuple[str, ...]:
+        """For tables: theorem and formula, facts, parameters, bits per parameter, and conditions that are not met."""
+        marks = {"unknown": "? {0.name}", "not met": "✗ {0.name}: {0.detail}"}
+        unmet = "\n".join(marks[one.status].format(one) for one in self.conditions if one.status in marks)
+        sizes = (number(value) for value in (self.facts, self.params, self.bits_per_param))
+        return (f"{self.theorem}\n{self.formula}", *sizes, unmet or "all met")
+
+    def sheet(self) -> Sheet:
+        held = "no number of facts" if self.facts is None else f"{self.facts:,} facts"
+        marks = {"met": "✓", "not met": "✗", "unknown": "?"}
+        rows = tuple((marks[one.status], one.name, one.detail) for one in self.conditions)
+        return Sheet(
+            self.theorem,
+            f": {held} ({self.kind}), {number(self.params)} parameters",
+            (self.formula,),
+            (Grid(("", "condition", "detail"), rows, left=("condition", "detail")),),
+            (self.source,),
+        )
+
+    def __repr__(self) -> str:
+        held = "no number" if self.facts is None else f"{self.facts:,} facts"
+        return f"Bound({self.theorem}: {self.kind}, {held}, {number(self.params)} parameters)"
 
 
 class Theorem(ABC):

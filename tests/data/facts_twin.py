@@ -5,10 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from rote.data import PAD, FactTable
+from rote.data import PAD, FactTable, Reading, read
 
 Fact = tuple[tuple[str, ...], str]
+
+
+def read_facts(source: str | Path, **choices: Any) -> tuple[FactTable, Reading]:
+    """The facts of a source, and how they were read."""
+    table = read(source, **choices)
+    assert isinstance(table, FactTable)
+    assert table.reading is not None
+    assert table.reading == Reading.from_dict({**table.reading.to_dict(), "path": table.reading.path})
+    return table, table.reading
 
 
 class Refused(Exception):

@@ -13,7 +13,7 @@ from rote.data import (
     Vocabulary,
     lookup_distributions,
     random_distributions,
-    read_distributions,
+    read,
     write_distributions,
 )
 from rote.data.ngrams import SPACE, count_ngrams, ngrams
@@ -98,18 +98,19 @@ def test_files_with_repeats_and_with_counts_say_the_same(tmp_path: Path) -> None
     repeated, counted = tmp_path / "rows.csv", tmp_path / "counts.csv"
     repeated.write_text("w,next\nthe,cat\nthe,dog\nthe,cat\na,cat\n")
     counted.write_text("w,next,n\nthe,cat,2\nthe,dog,1\na,cat,1\n")
-    first, _ = read_distributions(repeated)
-    second, report = read_distributions(counted, weight="n")
-    assert first == second and report.weight_column == "n"
+    first = read(repeated, kind="distributions")
+    second = read(counted, weight="n")
+    assert isinstance(first, DistributionTable)
+    assert first == second and second.reading is not None and second.reading.weight == "n"
     assert first.probabilities[0] @ np.ones(4) == pytest.approx(1)
     assert first.prior == pytest.approx([0.75, 0.25])
     write_distributions(first, tmp_path / "again.csv", total=4)
-    again, report = read_distributions(tmp_path / "again.csv")
-    assert report.weight_column == "count" and again == first
+    again = read(tmp_path / "again.csv")
+    assert again == first and again.reading is not None and again.reading.weight == "count"
     for body, words in (("w,next,count\na,b,-1\n", "not negative"), ("w,next,count\na,b,x\n", "finite"), ("", "empty")):
         counted.write_text(body)
         with pytest.raises(RoteError, match=words):
-            read_distributions(counted)
+            read(counted, kind="distributions")
 
 
 def test_ngrams_of_words_and_characters(tmp_path: Path) -> None:

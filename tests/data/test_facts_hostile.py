@@ -10,11 +10,11 @@ from typing import Literal
 
 import polars as pl
 import pytest
-from facts_twin import Fact, Refused, check_invariants, facts_of, twin_facts, twin_read
+from facts_twin import Fact, Refused, check_invariants, facts_of, read_facts, twin_facts, twin_read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rote.data import FactTable, ReadReport, read_facts
+from rote.data import FactTable, Reading
 from rote.data import separated as separated_module
 from rote.errors import RoteError
 
@@ -36,9 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("hostile")
 
 
-def outcome(
-    path: Path, tokens: Tokens = "cells", on_conflict: OnConflict = "error"
-) -> tuple[FactTable, ReadReport] | str:
+def outcome(path: Path, tokens: Tokens = "cells", on_conflict: OnConflict = "error") -> tuple[FactTable, Reading] | str:
     """The table and its report, or the words of a RoteError; any other exception escapes and fails the test."""
     try:
         return read_facts(path, tokens=tokens, on_conflict=on_conflict)

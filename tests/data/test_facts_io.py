@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from facts_twin import check_invariants, facts_of
+from facts_twin import check_invariants, facts_of, read_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rote.data import PAD, FactTable, random_facts, read_facts, write_facts
+from rote.data import PAD, FactTable, random_facts, write_facts
 from rote.data import tokenise as tokenise_module
 from rote.errors import ConflictError, DataError, OutputError, RoteError, UnknownName, UsageError
 
@@ -30,8 +30,8 @@ def test_a_plain_file(tmp_path: Path) -> None:
     assert facts_of(table) == [(("paris", "capital-of"), "france"), (("rome", "capital-of"), "italy")]
     assert table.vocabulary.tokens == ("capital-of", "france", "italy", "paris", "rome")
     assert table.name == "facts"
-    assert report.context_columns == ("city", "relation")
-    assert (report.n_rows, report.n_duplicates, report.target_column) == (2, 0, "country")
+    assert report.columns == ("city", "relation")
+    assert (report.n_rows, report.n_duplicates, report.target) == (2, 0, ("country",))
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,15 @@ def test_cells_are_strings(tmp_path: Path) -> None:
 
 def test_columns_can_be_chosen(tmp_path: Path) -> None:
     path = put(tmp_path, "id,a,b,note\n1,x,y,\n2,z,w,n\n")
-    table, report = read_facts(path, target="a", context=["b", "id"])
+    table, report = read_facts(path, target="a", columns=["b", "id"])
     assert facts_of(table) == [(("y", "1"), "x"), (("w", "2"), "z")]
-    assert report.context_columns == ("b", "id")
+    assert report.columns == ("b", "id")
     with pytest.raises(UnknownName, match=r"no column in facts.csv named 'nota'; did you mean 'note'"):
         read_facts(path, target="nota")
-    for target, context in ((None, ["a", "a"]), (None, []), ("a", ["a"]), (None, "ab")):
+    for target, columns in ((None, ["a", "a"]), (None, []), ("a", ["a"]), (None, "ab")):
         with pytest.raises(UsageError):
-            read_facts(path, target=target, context=context)
+            read_facts(path, target=target, columns=columns)
+    assert read_facts(path, target="a", columns="b, id")[0] == table
 
 
 def test_words_and_characters(tmp_path: Path) -> None:
@@ -74,10 +75,10 @@ def test_words_and_characters(tmp_path: Path) -> None:
     assert facts_of(table)[0] == (("new", "york", "big", "city"), "united states")
     assert table.contexts[1].tolist()[:2] == [0, 0]
     assert (table.vocabulary.pad_id, report.n_padded) == (0, 1)
-    table, _ = read_facts(path, tokens="chars", context=["b"])
+    table, _ = read_facts(path, tokens="chars", columns=["b"])
     assert facts_of(table) == [(tuple("big city"), "united states"), (tuple("old"), "italy")]
     with pytest.raises(UnknownName, match="did you mean 'words'"):
-        read_facts(path, tokens="word")  # type: ignore[arg-type]
+        read_facts(path, tokens="word")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_parquet_types(tmp_path: Path) -> None:
     path = tmp_path / "facts.parquet"
     frame = pl.DataFrame({"i": [1, 20], "f": [0.1, 1e20], "b": [True, False], "l": [[1], [2]], "s": ["x", "y"]})
     frame.with_columns(pl.col("f").cast(pl.Float32).alias("g")).write_parquet(path)
-    table, _ = read_facts(path, context=["i", "f", "g", "b"], target="s")
+    table, _ = read_facts(path, columns=["i", "f", "g", "b"], target="s")
     assert facts_of(table) == [(("1", "0.1", "0.1", "true"), "x"), (("20", "1e+20", "1e+20", "false"), "y")]
     with pytest.raises(DataError, match="column 'l' is of type List"):
         read_facts(path)
@@ -167,7 +168,7 @@ def test_conflicts_name_rows_and_can_be_settled(tmp_path: Path) -> None:
     assert "row 1 (line 2): (p) -> x against facts.csv row 3 (line 5): (p) -> y" in said
     assert "4 facts contradict" in said
     assert "and 1 more" in said
-    assert "--on-conflict" in said
+    assert "on_conflict" in said and "'distributions'" in said
     table, report = read_facts(path, on_conflict="first")
     assert facts_of(table) == [(("p",), "x"), (("q",), "x")]
     assert (report.n_rows, report.n_duplicates, report.n_conflicts_resolved) == (7, 1, 4)
@@ -181,12 +182,12 @@ def test_weights(tmp_path: Path) -> None:
     table, report = read_facts(path, weight="w")
     assert table.weights is not None
     assert table.weights.tolist() == [0.5, 2]
-    assert (report.context_columns, report.weight_column) == (("a",), "w")
+    assert (report.columns, report.weight) == (("a",), "w")
     for bad in ("-1", "nan", "inf", "two"):
         with pytest.raises(DataError, match=rf"row 1 \(line 2\): column 'w' holds '{bad}'"):
             read_facts(put(tmp_path, f"a,w,b\np,{bad},x\n"), weight="w")
     with pytest.raises(UsageError, match="at once"):
-        read_facts(path, weight="w", context=["w"])
+        read_facts(path, weight="w", columns=["w"])
 
 
 def test_one_long_cell_does_not_exhaust_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,7 @@ def test_round_trip(tmp_path: Path, ending: str) -> None:
     write_facts(weighted, path, columns=["one", "two", "three"])
     again, report = read_facts(path, weight="weight")
     assert again == weighted
-    assert (*report.context_columns, report.target_column) == ("one", "two", "three")
+    assert (*report.columns, *report.target) == ("one", "two", "three")
     big = random_facts(5000, 3, 40, rng=np.random.default_rng(0))
     write_facts(big, path)
     assert read_facts(path)[0] == big

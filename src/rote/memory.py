@@ -6,10 +6,10 @@ temporary one that goes away with it unless it is saved.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from rote.certificate import Certificate
 from rote.data.reading import Choices
 from rote.errors import CheckpointError, UsageError
 from rote.models import Answer, Model, folders
+from rote.models.folders import Staging
 from rote.plot.sheet import Sheet, Shown
 
 if TYPE_CHECKING:
@@ -31,13 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Memory", "Staging"]
 
-
-class Staging:
-    """A temporary directory that is removed when nobody needs it any more, or handed over to `Memory.save`."""
-
-    def __init__(self, near: Path | None = None) -> None:
-        self._held = tempfile.TemporaryDirectory(prefix=".rote-", dir=near, ignore_cleanup_errors=True)
-        self.path = Path(self._held.name)
+_LARGE = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -71,13 +66,24 @@ class Memory(Shown):
         certificate = self._seen_from(path)
 
         def fill(part: Path) -> None:
-            for file in sorted(self.folder.iterdir()):
-                if file.name != folders.CERTIFICATE:
-                    shutil.copyfile(file, part / file.name)
+            for file in sorted(self.folder.rglob("*")):
+                target = part / file.relative_to(self.folder)
+                if file.is_dir():
+                    target.mkdir()
+                elif file.name != folders.CERTIFICATE:
+                    self._put(file, target)
             folders.write_json(part / folders.CERTIFICATE, certificate.to_dict())
 
         folders.write_directory(path, fill, force=force)
-        return replace(self, folder=path, certificate=certificate, staging=None)
+        return replace(self, folder=path, model=self.model.at(path), certificate=certificate, staging=None)
+
+    def _put(self, file: Path, target: Path) -> None:
+        """Copy a file; a large one that is temporary here gets a second name instead where the disk is the same."""
+        if self.staging is not None and file.stat().st_size > _LARGE:
+            with contextlib.suppress(OSError):
+                os.link(file, target)
+                return
+        shutil.copyfile(file, target)
 
     def _seen_from(self, path: Path) -> Certificate:
         """The certificate with the place of the facts file, relative to the directory, so that both can move."""
@@ -110,7 +116,8 @@ class Memory(Shown):
         construction = constructions.get(self.certificate.construction)
         if table.kind not in construction.accepts:
             return table
-        return construction.prepare(table, construction.Options.from_dict(self.certificate.options))
+        ready: Table = construction.prepare(table, construction.Options.from_dict(self.certificate.options))
+        return ready
 
     def truth(self, words: Sequence[str]) -> dict[str, float] | None:
         """What the table that the model carries says about a context; None where there is no such."""
@@ -141,6 +148,4 @@ class Memory(Shown):
         return self.certificate.sheet()
 
     def __repr__(self) -> str:
-        return f"Memory({self.model.kind}: {repr(self.certificate)[len('Certificate('):]}"
-
-
+        return f"Memory({self.model.kind}: {repr(self.certificate)[len('Certificate(') :]}"

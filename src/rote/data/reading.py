@@ -48,10 +48,10 @@ class Choices:
     tokens: Tokens | None = None
     on_conflict: OnConflict = "error"
     weight: str | None = None
-    template: tuple[str, ...] = ()
-    answer: tuple[str, ...] = ()
+    template: tuple[str, ...] | None = None
+    answer: tuple[str, ...] | None = None
     sample: int | None = None
-    seed: int = 0
+    seed: int | None = None
 
     @classmethod
     def of(

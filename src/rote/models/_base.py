@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rote.data.outputs import Outputs
     from rote.models._views import HeadsView
 
-__all__ = ["Answer", "Model", "Wording", "typed_copy"]
+__all__ = ["Answer", "Model", "Wording"]
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,6 @@ class Wording:
         return ids
 
 
-def typed_copy(module: nn.Module, dtype: str) -> nn.Module:
-    """The module in a number format; the one given stays as it is."""
-    import copy
-
-    import torch
-
-    return copy.deepcopy(module).to(getattr(torch, dtype)).eval()
-
-
 class Model(ABC):
     """Weights with a meaning. `wording` is None for models that do not read tokens."""
 
@@ -108,6 +99,10 @@ class Model(ABC):
     @abstractmethod
     def read(cls, folder: Path, certificate: Mapping[str, Any]) -> Self:
         """The model of a directory; what is missing, truncated or contradicts itself is refused."""
+
+    def at(self, folder: Path) -> Model:
+        """The same model after its files were written to another directory, for kinds that go on reading them."""
+        return self
 
     @abstractmethod
     def outputs(self, dtype: str) -> Outputs:
@@ -151,7 +146,7 @@ class Model(ABC):
 
         assert self.wording is not None, "contexts of ids need a vocabulary"
         with torch.no_grad():
-            best = self.logits(torch.as_tensor(contexts)).argmax(dim=-1).tolist()
+            best = self.logits(torch.tensor(contexts)).argmax(dim=-1).tolist()
         return [self.wording.vocabulary[i] for i in best]
 
     def heads(self, ids: Sequence[int]) -> HeadsView | None:

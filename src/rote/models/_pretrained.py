@@ -24,6 +24,7 @@ __all__ = [
     "FAMILIES",
     "FORMATS",
     "Source",
+    "context_of",
     "end_token",
     "load_model",
     "load_tokenizer",
@@ -57,13 +58,17 @@ class Source:
 
     @property
     def context(self) -> int:
-        """The longest sequence that the model is made for."""
-        return int(getattr(self.model.config, "max_position_embeddings", 0) or 1 << 30)
+        return context_of(self.model)
 
     @property
     def end_id(self) -> int:
         """The token that ends an answer."""
         return end_token(self.tokenizer, self.model, self.path)
+
+
+def context_of(model: Any) -> int:
+    """The longest sequence that a model is made for."""
+    return int(getattr(model.config, "max_position_embeddings", 0) or 1 << 30)
 
 
 def end_token(tokenizer: Any, model: Any, path: Path) -> int:

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CERTIFICATE",
     "FORMAT",
+    "Staging",
     "check_files",
     "facts_file",
     "file_sha256",
@@ -47,6 +49,14 @@ __all__ = [
 
 FORMAT = "rote-1"
 CERTIFICATE = "certificate.json"
+
+
+class Staging:
+    """A temporary directory that is removed when nobody needs it any more."""
+
+    def __init__(self, near: Path | None = None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=".rote-", dir=near))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def file_sha256(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What the grafted model on disk says: whole answers in free generation, and what became of everything else.
+"""What a language model says in free generation, and what a graft has changed of everything else.
 
 Generation is greedy over the whole vocabulary, from the prompt alone; each token is the model's own, fed back. No row
 is told its answer. A fact is recalled if the tokens up to and with the end token are those of its answer.
@@ -6,6 +6,7 @@ is told its answer. A fact is recalled if the tokens up to and with the end toke
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -14,13 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rote.data.encoding import Ids, PromptIds, batches, common_prefix, encode
 from rote.errors import CheckpointError
-from rote.graft.prompts import Prompt, encode
-from rote.graft.states import Prefixes, batches, common_prefix
 
 __all__ = ["STANDARD", "Locality", "Tally", "continuations", "locality", "recite", "shorten", "speak"]
 
-Ids = tuple[int, ...]
 Advance = Callable[[int], None]
 
 STANDARD = (
@@ -46,14 +45,20 @@ def speak(
     """
     said: list[Ids] = [()] * len(prompts)
     sure = [0.0] * len(prompts)
-    prefixes = Prefixes(model)
+    known: tuple[Ids, Any] = ((), None)
     for batch in batches(prompts, [(len(p), n) for p, n in zip(prompts, lengths, strict=True)]):
         rows = [tuple(prompts[i]) for i in batch]
         if not rows[0]:
             # Nothing of the text is in the tokenizer's vocabulary, so there is nothing to go on from.
             continue
         shared = common_prefix(rows, len(rows[0]) - 1) if len(rows) > 1 else ()
-        past = prefixes(shared, len(rows))
+        past = None
+        if shared:
+            # What a batch has in common at the start runs once, and often it is that of the batch before.
+            if shared != known[0]:
+                known = shared, model.model(input_ids=torch.tensor([shared]), use_cache=True).past_key_values
+            past = copy.deepcopy(known[1])
+            past.batch_repeat_interleave(len(rows))
         ids = torch.tensor([row[len(shared) :] for row in rows])
         left = list(batch)
         for step in range(lengths[batch[0]]):
@@ -83,7 +88,7 @@ def shorten(ids: Ids, end_id: int) -> Ids:
     return ids[: ids.index(end_id) + 1] if end_id in ids else ids
 
 
-def recite(model: Any, prompts: Sequence[Prompt], end_id: int, advance: Advance = lambda _: None) -> list[Ids]:
+def recite(model: Any, prompts: Sequence[PromptIds], end_id: int, advance: Advance = lambda _: None) -> list[Ids]:
     """What the model says to each prompt, up to the end token or as long as the right answer is."""
     said, _ = speak(
         model,

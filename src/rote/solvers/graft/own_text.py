@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rote.graft.prompts import encode
-from rote.graft.states import Advance, Cache
+from rote.data.encoding import encode
+from rote.solvers.graft.states import Advance, Cache
 
 __all__ = ["OPENINGS", "own_text"]
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from rote.errors import DataError
-from rote.graft.gate import Gate, choose_gate, features, normalise, singling_out
-from rote.graft.readout import Readout, Solution, even_tokens, needy, whitening
+from rote.solvers.graft.gate import Gate, choose_gate, features, normalise, singling_out
+from rote.solvers.graft.readout import Readout, Solution, even_tokens, needy, whitening
 from rote.solvers.record import Progress
 
 __all__ = ["Layer", "Problem", "fit_layers", "refuse_twins"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rote.data.encoding import encode
 from rote.errors import DataError
-from rote.graft.prompts import encode
 
 __all__ = ["WINDOW", "default_text", "read_text", "windows"]
 
@@ -27,7 +27,7 @@ def read_text(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError(f"there is no file {path}; --keep names a text file.") from None
+        raise DataError(f"there is no file {path}; the text to keep is a text file.") from None
     except (UnicodeDecodeError, OSError) as error:
         raise DataError(f"cannot read {path} as UTF-8 text ({error}).") from None
     pieces: list[str] = [""]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +18,27 @@ import torch
 from torch import Tensor
 
 from rote.data._atomic import write_atomically
+from rote.data.encoding import batches, common_prefix
 
-__all__ = ["Advance", "Cache", "Prefixes", "batches", "collect_states"]
+__all__ = ["Advance", "Cache", "Prefixes", "collect_states"]
 
 Ids = Sequence[int]
 Advance = Callable[[int], None]
-_TOKENS = 4096
 
 
 class Cache:
-    """A directory of tensors by content key; None keeps nothing."""
+    """A directory of tensors by content key."""
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
-        if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
 
     def get(self, key: str) -> Tensor | None:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        path = None if self.directory is None else self.directory / f"{key}.safetensors"
-        if path is None or not path.is_file():
+        path = self.directory / f"{key}.safetensors"
+        if not path.is_file():
             return None
         try:
             return load_file(path)["states"]
@@ -49,10 +48,8 @@ class Cache:
     def put(self, key: str, states: Tensor) -> None:
         from safetensors.torch import save_file
 
-        if self.directory is not None:
-            write_atomically(
-                self.directory / f"{key}.safetensors", lambda part: save_file({"states": states.contiguous()}, part)
-            )
+        path = self.directory / f"{key}.safetensors"
+        write_atomically(path, lambda part: save_file({"states": states.contiguous()}, part))
 
 
 class Prefixes:
@@ -70,32 +67,9 @@ class Prefixes:
         if ids != self.ids:
             self.cache = self.model.model(input_ids=torch.tensor([ids]), use_cache=True).past_key_values
             self.ids = ids
-        made = copy.deepcopy(self.cache)
-        made.batch_repeat_interleave(count)
-        return made
-
-
-def common_prefix(sequences: Sequence[Ids], limit: int) -> tuple[int, ...]:
-    """The longest common beginning of at most `limit` tokens."""
-    ordered = [tuple(ids) for ids in sequences]
-    low, high = min(ordered), max(ordered)
-    length = 0
-    while length < min(limit, len(low), len(high)) and low[length] == high[length]:
-        length += 1
-    return tuple(low[:length])
-
-
-def batches(sequences: Sequence[Ids], keys: Sequence[Any], tokens: int = _TOKENS) -> Iterator[list[int]]:
-    """Indices in batches of equal keys (such as lengths), neighbours alike; about `tokens` tokens a batch."""
-    order = sorted(range(len(sequences)), key=lambda i: (keys[i], tuple(sequences[i])))
-    batch: list[int] = []
-    for i in order:
-        if batch and (keys[i] != keys[batch[0]] or len(batch) * len(sequences[i]) >= tokens):
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
+        copies = copy.deepcopy(self.cache)
+        copies.batch_repeat_interleave(count)
+        return copies
 
 
 @torch.no_grad()
@@ -114,7 +88,7 @@ def collect_states(
     offsets = [0]
     for ids, start in zip(sequences, starts, strict=True):
         offsets.append(offsets[-1] + len(ids) - start)
-    found = torch.empty(offsets[-1], model.config.hidden_size)
+    states = torch.empty(offsets[-1], model.config.hidden_size)
     prefixes = Prefixes(model)
     try:
         shapes = [(len(ids), start) for ids, start in zip(sequences, starts, strict=True)]
@@ -123,7 +97,7 @@ def collect_states(
             rows = [tuple(sequences[i]) for i in batch]
             name = hashlib.sha256(repr((key, start, rows)).encode()).hexdigest()[:32]
             part = cache.get(name)
-            if part is None or part.shape != (len(batch), length - start, found.shape[1]):
+            if part is None or part.shape != (len(batch), length - start, states.shape[1]):
                 shared = common_prefix(rows, start) if len(rows) > 1 else ()
                 past = prefixes(shared, len(rows))
                 caught.clear()
@@ -132,8 +106,8 @@ def collect_states(
                 part = caught[-1][:, start - len(shared) :].float().clone()
                 cache.put(name, part)
             for k, i in enumerate(batch):
-                found[offsets[i] : offsets[i + 1]] = part[k]
+                states[offsets[i] : offsets[i + 1]] = part[k]
             advance(len(batch))
     finally:
         hook.remove()
-    return found
+    return states

@@ -1,0 +1,241 @@
+"""A grafted model: a stock checkpoint of the original's architecture with added shards and a raised layer count.
+
+The original's safetensors files are copied byte for byte under the names of a sharded checkpoint; the added layers are
+one more shard. What had to change (config.json, the index) is kept in `original/`, so that `ungraft` only has to put
+files back, and to check their hashes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rote.config import Architecture
+from rote.data.encoding import Continuation, Prompt, encode, encode_prompts
+from rote.data.outputs import Outputs
+from rote.errors import CheckpointError, UsageError
+from rote.models import folders
+from rote.models._base import Answer, Model
+from rote.models._pretrained import Source, context_of, end_token, load_model, load_tokenizer, shard_names
+
+__all__ = ["Generated", "GraftedModel", "fill_graft", "layer_tensors", "model", "shape_of", "ungraft"]
+
+_INDEX = "model.safetensors.index.json"
+_KEPT = "original"
+_WEIGHTS = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".msgpack", ".h5", ".onnx")
+_LONGEST = 32
+
+
+class GraftedModel(Model):
+    """A language model in a directory, with more layers than it was trained with. It is asked in plain text."""
+
+    kind = "grafted"
+
+    def __init__(self, folder: Path, arch: Architecture, counts: Mapping[str, int]) -> None:
+        self.folder, self.arch, self._counts = folder, arch, dict(counts)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All parameters, those of the original and those added."""
+        return self._counts
+
+    @property
+    def stored(self) -> int:
+        return self._counts["full"]
+
+    @cached_property
+    def module(self) -> Any:
+        return load_model(self.folder, "auto")
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return load_tokenizer(self.folder)
+
+    def write(self, folder: Path) -> None:
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(folders.CERTIFICATE))
+
+    @classmethod
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> GraftedModel:
+        return cls(folder, shape_of(folders.read_json(folder / "config.json")), certificate["params_by_convention"])
+
+    def at(self, folder: Path) -> GraftedModel:
+        return GraftedModel(folder, self.arch, self.counts)
+
+    def outputs(self, dtype: str) -> Outputs:
+        return Generated(load_model(self.folder, dtype), self.tokenizer, self.folder)
+
+    def generated(self, prompts: Sequence[Prompt]) -> list[Continuation]:
+        """What the library's own generate() says to prompts, in the format that the model is stored in."""
+        return Generated(self.module, self.tokenizer, self.folder).continuations(prompts)
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        """Token ids of a text; several texts are joined by spaces."""
+        (ids,) = encode(self.tokenizer, [" ".join(words)])
+        if not ids:
+            raise UsageError("the text is empty or has nothing that the model's tokenizer knows; ask in words of its.")
+        return list(ids)
+
+    def answers(self, words: Sequence[str], top: int) -> list[Answer]:
+        """One answer: what the model goes on with, and the probability of the first token of it."""
+        ids = self.ids(words)
+        said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, _LONGEST)
+        with torch.no_grad():
+            logits = self.module(torch.tensor([ids])).logits[0, -1].to(torch.float64)
+        sure = float(torch.softmax(logits, 0)[said[0]])
+        return [Answer(str(self.tokenizer.decode(said, skip_special_tokens=True)), sure, float(logits[said[0]]))]
+
+    def logits(self, contexts: Any) -> Any:
+        return self.module(contexts).logits[:, -1]
+
+
+class Generated(Outputs):
+    """Continuations by the library's own generate(), one prompt at a time."""
+
+    gives = "text that goes on"
+    takes = "text"
+
+    def __init__(self, module: Any, tokenizer: Any, folder: Path) -> None:
+        self.module, self.tokenizer, self.end = module, tokenizer, end_token(tokenizer, module, folder)
+
+    def continuations(self, prompts: Sequence[Prompt]) -> list[Continuation]:
+        facts = encode_prompts(prompts, self.tokenizer, end_id=self.end, context=context_of(self.module))
+        said = [tuple(self.spoken(fact.ids, len(fact.answer_ids))) for fact in facts]
+        return [
+            Continuation(ids, str(self.tokenizer.decode(list(ids), skip_special_tokens=False)), fact.answer_ids)
+            for ids, fact in zip(said, facts, strict=True)
+        ]
+
+    def spoken(self, ids: Sequence[int], length: int) -> list[int]:
+        """A greedy continuation of at most so many tokens."""
+        given = torch.tensor([list(ids)])
+        with torch.no_grad():
+            out = self.module.generate(
+                given,
+                attention_mask=torch.ones_like(given),
+                max_new_tokens=length,
+                do_sample=False,
+                repetition_penalty=1.0,
+                eos_token_id=self.end,
+                pad_token_id=self.end,
+            )
+        said: list[int] = out[0, given.shape[1] :].tolist()
+        return said
+
+
+def shape_of(config: Mapping[str, Any]) -> Architecture:
+    """The shape that a configuration of the Llama family speaks of."""
+    heads, width = int(config["num_attention_heads"]), int(config["hidden_size"])
+    return Architecture(
+        heads,
+        width,
+        int(config.get("head_dim") or width // heads),
+        int(config.get("max_position_embeddings") or 1),
+        int(config["vocab_size"]),
+        int(config["num_hidden_layers"]),
+        int(config["intermediate_size"]),
+        gated=True,
+    )
+
+
+def layer_tensors(model: Any, number: int, gate: Tensor, up: Tensor, down: Tensor) -> dict[str, Tensor]:
+    """One decoder layer of the model's own kind: attention of zeros, norms of ones, and the given MLP."""
+    tensors: dict[str, Tensor] = {}
+    ours = {"mlp.gate_proj.weight": gate, "mlp.up_proj.weight": up, "mlp.down_proj.weight": down}
+    for name, like in model.model.layers[-1].state_dict().items():
+        value = ours.get(name)
+        if value is None:
+            value = torch.ones(like.shape) if name.endswith("norm.weight") else torch.zeros(like.shape)
+        tensors[f"model.layers.{number}.{name}"] = value.to(model.dtype).contiguous()
+    return tensors
+
+
+def fill_graft(part: Path, source: Source, tensors: Mapping[str, Tensor], n_added: int, dtype: str) -> dict[str, Any]:
+    """Write everything but the certificate into `part`; what `ungraft` has to know is returned."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    names = shard_names(source.place)
+    total = len(names) + 1
+    keep = part / _KEPT
+    keep.mkdir()
+    weight_map: dict[str, str] = {}
+    shards: list[dict[str, str]] = []
+    size = 0
+    for number, name in enumerate(names, 1):
+        new = f"model-{number:05d}-of-{total:05d}.safetensors"
+        shutil.copyfile(source.place / name, part / new)
+        with safe_open(part / new, framework="pt") as file:
+            weight_map.update(dict.fromkeys(file.keys(), new))
+        size += (part / new).stat().st_size
+        shards.append({"file": new, "was": name, "sha256": folders.file_sha256(part / new)})
+    added = f"model-{total:05d}-of-{total:05d}.safetensors"
+    save_file(dict(tensors), part / added, metadata={"format": "pt"})
+    weight_map.update(dict.fromkeys(tensors, added))
+    size += (part / added).stat().st_size
+    folders.write_json(part / _INDEX, {"metadata": {"total_size": size}, "weight_map": weight_map})
+    for path in sorted(source.place.iterdir()):
+        if not path.is_file() or path.suffix in _WEIGHTS or path.name == folders.CERTIFICATE:
+            continue
+        kept = path.name in ("config.json", _INDEX)
+        shutil.copyfile(path, (keep if kept else part) / path.name)
+    config = folders.read_json(source.place / "config.json")
+    layers = int(config["num_hidden_layers"])
+    config["num_hidden_layers"] = layers + n_added
+    if isinstance(config.get("layer_types"), list):
+        config["layer_types"] = [*config["layer_types"], *config["layer_types"][-1:] * n_added]
+    config["dtype"] = dtype
+    config.pop("torch_dtype", None)
+    folders.write_json(part / "config.json", config)
+    return {
+        "layers": {"original": layers, "added": n_added},
+        "shards": shards,
+        "added": {"file": added, "sha256": folders.file_sha256(part / added)},
+        "original_sha256": folders.hashes(keep),
+    }
+
+
+def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
+    """Restore the original from a grafted directory, bit for bit; the names of the restored files.
+
+    Without an `output` the directory itself becomes the original again.
+    """
+    folder = Path(directory)
+    record = folders.read_json(folder / folders.CERTIFICATE).get("graft")
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+    restored: list[str] = []
+
+    def put(source: Path, target: Path, sha256: str) -> None:
+        if not source.is_file():
+            raise CheckpointError(f"{source.parent} has no {source.name}; the grafted directory is incomplete.")
+        shutil.copyfile(source, target)
+        if folders.file_sha256(target) != sha256:
+            raise CheckpointError(
+                f"{source} is not what the graft's certificate speaks of; it was changed, so the original cannot be "
+                "restored from it."
+            )
+        restored.append(target.name)
+
+    def write(part: Path) -> None:
+        renamed = {str(shard["file"]) for shard in record["shards"]} | {str(record["added"]["file"])}
+        for shard in record["shards"]:
+            put(folder / shard["file"], part / Path(shard["was"]).name, shard["sha256"])
+        for name, sha256 in record["original_sha256"].items():
+            put(folder / _KEPT / name, part / Path(name).name, sha256)
+        for path in sorted(folder.iterdir()):
+            if path.is_file() and path.name not in renamed | {"config.json", _INDEX, folders.CERTIFICATE}:
+                shutil.copyfile(path, part / path.name)
+                restored.append(path.name)
+
+    target = folder if output is None else Path(output)
+    folders.write_directory(target, write, force=force or output is None)
+    return sorted(restored)
+
+
+model = GraftedModel

@@ -13,7 +13,7 @@ import torch
 
 from rote.data import FactTable, SequenceTable, VectorTable, Vocabulary
 from rote.errors import CheckpointError, UsageError
-from rote.referee import Labels, Stored, exact_transformer, judge
+from rote.referee import Labels, Stored, exact_transformer, judge, judge_module
 from rote.referee.exact import Values, evaluate, labels_of
 from rote.referee.exact_format import Layer, Network, read_transformer
 
@@ -240,3 +240,23 @@ def test_damaged_tensors_are_refused(name: str, value: list[Any]) -> None:
     del tensors[f"second.{name}"]
     with pytest.raises(CheckpointError, match=f"no tensor 'second.{name}'"):
         read_transformer(Stored(MEAN.kind, CONFIG, tensors))
+
+
+def test_a_module_of_floats_must_agree_too() -> None:
+    """A changed weight of the module is found out, though the exact weights that it carries are right."""
+
+    class Module(torch.nn.Module):
+        def __init__(self, offset: float) -> None:
+            super().__init__()
+            self.offset = torch.nn.Parameter(torch.tensor(offset))
+
+        def stored(self) -> tuple[str, dict[str, Any], Any]:
+            return MEAN.kind, CONFIG, MEAN.tensors
+
+        def forward(self, contexts: torch.Tensor) -> torch.Tensor:
+            return torch.clamp(3 * contexts.sum(dim=1) / 2 - 1, min=0) - 5 + self.offset
+
+    facts = FACTS.subset([0, 1, 2])
+    assert judge_module(Module(0.0), facts, "float64").passed
+    assert judge_module(Module(1.0), facts, "float64").n_failed == 3
+    assert judge_module(Module(1.0), facts, "exact").passed

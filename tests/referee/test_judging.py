@@ -223,6 +223,13 @@ def test_modules_of_vectors_and_odd_modules() -> None:
     assert judge_module(Distance(), vectors(targets=np.array([[50.0], [-50.0]]), n_classes=None), "float32").passed
     with pytest.raises(UsageError, match=r"need outputs of shape \(2, 2\)"):
         judge_module(Distance(), vectors(), "float32")
+
+    class Pair(nn.Module):
+        def forward(self, contexts: Tensor) -> tuple[Tensor, Tensor]:
+            return contexts, contexts
+
+    with pytest.raises(UsageError, match="this one gives a tuple; wrap it"):
+        judge_module(Pair(), FACTS, "float32")
     with pytest.raises(UsageError, match="give it facts with one target"):
         judge_module(Echo(), SEQUENCES, "float32")
     with pytest.raises(UnknownName, match="number format 'exact'"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rote.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from rote.data.outputs import Outputs
 
@@ -99,3 +99,9 @@ class Judge(ABC):
     def doubts(self, stored: Stored, dtype: str) -> bool:
         """Whether the model's own forward pass must give the answers too, where there is one."""
         return False
+
+    def module_outputs(self, stored: Stored, module: nn.Module, dtype: str) -> Outputs:
+        """What a module of this kind says by itself, on a copy in a number format."""
+        from rote.referee.outputs import ModuleOutputs
+
+        return ModuleOutputs(module, dtype)

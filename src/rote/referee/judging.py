@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rote.config import DTYPES, check_dtype
@@ -70,7 +71,10 @@ def judge_module(module: nn.Module, table: Table, dtype: str, *, tolerance: floa
     """
     describe = getattr(module, "stored", None)
     if callable(describe):
-        return judge(Stored(*describe()), table, dtype, tolerance=tolerance)
+        stored = Stored(*describe())
+        known = _judges.get(stored.kind)
+        own = partial(known.module_outputs, stored, module)
+        return judge(stored, table, dtype, tolerance=tolerance, own=own)
     from rote.referee.outputs import ModuleOutputs
 
     return table.score(ModuleOutputs(module, dtype), dtype, tolerance=tolerance)

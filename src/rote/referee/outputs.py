@@ -50,7 +50,13 @@ class Scores(Outputs):
         """The outputs as they are."""
         _check_reads(self.takes, inputs)
         with torch.no_grad():
-            return torch.as_tensor(self._run(*(torch.tensor(np.asarray(array)) for array in inputs)))
+            said = self._run(*(torch.tensor(np.asarray(array)) for array in inputs))
+        if not isinstance(said, Tensor):
+            raise UsageError(
+                f"a model must give a tensor with one row per context, this one gives a {type(said).__name__}; wrap it "
+                "in a module that picks the logits after the last token."
+            )
+        return said
 
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         _check_reads(self.takes, inputs)

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from rote.errors import UsageError
 from rote.referee._base import Judge, Stored
 from rote.referee.exact_format import Transformer, read_transformer
 from rote.referee.exact_transformer import Shortcut, token_labels, vector_labels
-from rote.referee.outputs import Labels
+from rote.referee.outputs import Labels, ModuleOutputs
 
 __all__ = ["judge"]
+
+_NUMBERS_AT_ONCE = 8_000_000
 
 
 class ExactTransformerJudge(Judge):
@@ -31,6 +34,13 @@ class ExactTransformerJudge(Judge):
     def doubts(self, stored: Stored, dtype: str) -> bool:
         """In the floats that it was made for, the module's forward pass must give the labels too."""
         return dtype != "exact" and stored.config.get("precision") == dtype
+
+    def module_outputs(self, stored: Stored, module: nn.Module, dtype: str) -> Labels:
+        model, said = read_transformer(stored), ModuleOutputs(module, dtype).said
+        rows = max(1, _NUMBERS_AT_ONCE // (model.width * model.positions_seen))
+        return Labels(
+            lambda *inputs: said(inputs), model.labels, every_position=model.every_position, rows_at_once=rows
+        )
 
 
 class _Answers(Labels):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    import numpy as np
+
     from rote.config import Dtype, Shape
     from rote.data.demand import Demand
     from rote.data.outputs import Outputs
@@ -55,6 +57,11 @@ class Table(Shown, ABC):
     def of(cls, source: Source, choices: Choices, name: str | None = None) -> Self:
         """The table of a source, with its reading, named after the source unless `name` says otherwise."""
         raise UsageError(f"tables of {cls.kind} are not read from files; make them in memory.")
+
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[Self]:
+        """Small tables that differ in everything that may differ, for the contract suite."""
+        return []
 
     def write(self, path: str | os.PathLike[str]) -> Choices:
         """Write a file, whole or not at all; the choices that read it back are returned."""
@@ -119,9 +126,9 @@ class Table(Shown, ABC):
         """A table of this kind, read from a source as the one of a certificate was."""
         from dataclasses import replace
 
-        from rote.data import read
+        from rote.data.source import Source
 
-        return read(source, choices=replace(choices, kind=cls.kind))
+        return cls.of(Source.of(source), replace(choices, kind=cls.kind))
 
     def files(self) -> dict[str, bytes]:
         """Files of its own that a model directory carries beside the weights, by name."""
@@ -133,7 +140,8 @@ class Table(Shown, ABC):
         return None
 
     def truth(self, ids: Any) -> dict[str, float] | None:
-        """What is true of a context of token ids: tokens with their probabilities; None where the table has no such."""
+        """What is true of a context of token ids: answers with their probabilities (several labels are one answer, side by
+        side); None where the table has no such context."""
         return None
 
     def __len__(self) -> int:

@@ -395,15 +395,26 @@ class DistributionTable(Table):
         return {token: float(p) for token, p in zip(self.vocabulary, self.probabilities[row], strict=True)}
 
     @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[DistributionTable]:
+        from rote.data.generate import lookup_distributions, random_distributions
+
+        sure = lookup_distributions(8, 2, 5, rng=rng, noise=0.0)
+        return [random_distributions(12, 2, 6, rng=rng), sure, sure.smoothed(0.05)]
+
+    @classmethod
     def claims(cls, source: Source, choices: Choices) -> int:
         """Contexts that repeat with different targets, and a column of counts."""
         if not source.has_rows or choices.on_conflict != "error" or len(choices.target or ()) > 1:
             return 0
         raw = source.rows
         weight = _weight_column(raw.columns, choices)
-        if weight is None or len(raw.columns) < 3:
+        if weight is None:
             return 0
-        target, columns = raw.roles(choices.one_target, choices.columns, weight)
+        try:
+            target, columns = raw.roles(choices.one_target, choices.columns, weight)
+            raw.numbers(weight)
+        except (UsageError, DataError):
+            return 0  # facts may do without that column; if they do not, they say what is wrong
         cells = pl.DataFrame({name: raw.cells(name) for name in (*columns, target)})
         return 2 if cells.select(columns).n_unique() < cells.n_unique() else 0
 

@@ -177,6 +177,13 @@ class FactTable(Table):
         )
         return dataclasses.replace(table, reading=reading)
 
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[FactTable]:
+        from rote.data.generate import bigram_facts, random_facts
+
+        short = cls.from_rows([["new", "york"], ["rome"]], ["usa", "italy"], weights=[2.0, 0.5])
+        return [random_facts(40, 3, 9, rng=rng), bigram_facts(4, rng=rng), short]
+
     def write(self, path: str | os.PathLike[str]) -> Choices:
         write_facts(self, path)
         return Choices(self.kind, tokens="cells", weight=None if self.weights is None else "weight")
@@ -344,6 +351,10 @@ class FactTable(Table):
         known = Vocabulary(tokens)
         contexts = padded(ids[self.contexts], length, known.pad_id or 0)
         return dataclasses.replace(self, contexts=contexts, targets=ids[self.targets], vocabulary=known)
+
+    def truth(self, ids: Any) -> dict[str, float] | None:
+        rows = np.flatnonzero((self.contexts == np.asarray(ids)).all(axis=1))
+        return {self.vocabulary.token(int(self.targets[row])): 1.0 for row in rows} or None
 
 
 table = FactTable

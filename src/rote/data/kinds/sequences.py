@@ -94,6 +94,11 @@ class SequenceTable(Table):
         )
         return cls(*merged, name or source.stem, reading)
 
+    @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[SequenceTable]:
+        words = Vocabulary(["a", "b", "c", "d"])
+        return [cls(rng.integers(4, size=(6, 3)), rng.integers(4, size=(6, 3)), words)]
+
     def write(self, path: str | os.PathLike[str]) -> Choices:
         """Write the columns x1, x2, ..., y1, y2, ...: tokens, then labels."""
         check_cells(self.vocabulary)
@@ -193,6 +198,10 @@ class SequenceTable(Table):
         known = Vocabulary(tokens)
         contexts, targets = (padded(ids[rows], length, known.pad_id or 0) for rows in (self.contexts, self.targets))
         return dataclasses.replace(self, contexts=contexts, targets=targets, vocabulary=known)
+
+    def truth(self, ids: Any) -> dict[str, float] | None:
+        rows = np.flatnonzero((self.contexts == np.asarray(ids)).all(axis=1))
+        return {self._text(self.targets[row]): 1.0 for row in rows} or None
 
 
 table = SequenceTable

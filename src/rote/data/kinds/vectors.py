@@ -196,6 +196,14 @@ class VectorTable(Table):
         return tally.result(self, outputs, dtype, largest)
 
     @classmethod
+    def examples(cls, rng: np.random.Generator) -> list[VectorTable]:
+        from rote.data.generate import random_vectors
+
+        shared = random_vectors(5, 2, 3, rng=rng, sharing="shared")
+        wide = dataclasses.replace(shared, targets=rng.normal(size=(5, 2)))
+        return [random_vectors(7, 4, 3, rng=rng, n_classes=3), shared, wide]
+
+    @classmethod
     def claims(cls, source: Source, choices: Choices) -> int:
         return 2 if source.ending == ".safetensors" else 0
 

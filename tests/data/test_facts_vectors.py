@@ -108,8 +108,8 @@ def test_reading_refuses(tmp_path: Path) -> None:
     assert table.n_classes == 4
     with pytest.raises(OutputError, match="does not exist"):
         table.write(tmp_path / "no" / "v.safetensors")
-    choice: dict[str, Any]
-    for choice in ({"target": "a"}, {"tokens": "words"}, {"weight": "w"}, {"on_conflict": "last"}):
+    wrong: list[dict[str, Any]] = [{"target": "a"}, {"tokens": "words"}, {"weight": "w"}, {"on_conflict": "last"}]
+    for choice in wrong:
         with pytest.raises(UsageError, match="vectors have no columns"):
             read(path, **choice)
     with pytest.raises(UsageError, match="not of vectors"):

@@ -14,12 +14,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from rote.constructions._bits import lower_bounds
 from rote.data import random_sequences
 from rote.errors import UsageError
-from rote.exact_building import lower_bounds
 from rote.lab.studies._params import Params, chosen, filled
-from rote.referee.exact_transformer import token_outputs
-from rote.solvers.exact.grouped import grouped_labels
 from rote.solvers.exact.memorise import Made, memorise_positions, memorise_sequences
 from rote.solvers.exact.transformer import Precision, Task, Variant
 
@@ -47,6 +45,10 @@ def seconds(params: Mapping[str, Any]) -> float:
 def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     """One row: the size of one network, and the share of facts that it recalls."""
     p = filled(PARAMS, params)
+    import torch
+
+    from rote.models.kinds.exact_transformer import ExactModule
+
     task = cast(Task, chosen("task", p["task"], ("next_token", "seq2seq")))
     variant = cast(Variant, chosen("variant", p["variant"], ("A", "B", "C")))
     precision = cast(Precision, chosen("precision", p["precision"], ("exact", "float64", "float32")))
@@ -58,7 +60,7 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     contexts, labels = draw(task, p["n_facts"], p["context"], p["vocab"], p["n_labels"], rng)
     made = memorise(task, contexts, labels, p["vocab"], p["n_labels"], variant, precision, rng)
     model = made.transformer
-    right = token_outputs(model, contexts, fast=grouped_labels).labels == labels
+    right = ExactModule(model)(torch.from_numpy(contexts)).numpy() == labels
     # A fact is a sequence; with a label for every position all of its labels must come back.
     share = float((right if task == "next_token" else right.all(axis=1)).mean())
     count = int(made.report.get("n_pairs", len(contexts)))

@@ -22,7 +22,6 @@ from rote.errors import UsageError
 from rote.lab.studies._params import Params, chosen, filled
 from rote.lab.studies.exact_size import memorise
 from rote.referee.exact import Values, evaluate
-from rote.referee.relu_forward import relu_outputs
 from rote.solvers.exact.network import Layer, Network
 from rote.solvers.exact.transformer import ExactTransformer, Precision, Variant
 
@@ -72,6 +71,10 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
 
 
 def _extracted(model: str, facts: FactTable, seed: int) -> Iterator[dict[str, Any]]:
+    from rote.models.kinds._relu_transformer import tensors_of
+    from rote.referee import Stored
+    from rote.referee.judges.exact_transformer import judge as exact_judge
+
     precision: Precision = {"B": "float64", "B32": "float32"}.get(model, "exact")  # type: ignore[assignment]
     labels = np.array(facts.targets)
     made = memorise(
@@ -87,9 +90,9 @@ def _extracted(model: str, facts: FactTable, seed: int) -> Iterator[dict[str, An
         share = exact_recall(rounded, np.array(facts.contexts), labels)
         yield {**known, **_place(bits), "arithmetic": "exact", "share_of_facts": share}
     for name in ("float32", "float64"):
-        with np.errstate(over="ignore", invalid="ignore"):
-            got = relu_outputs(made, np.array(facts.contexts), name)
-            share = float((np.abs(got - labels) < 0.5).mean())
+        stored = Stored("exact_transformer", made.to_dict(), tensors_of(made))
+        got = exact_judge.outputs(stored, name, None).labels((facts.contexts,))
+        share = float((np.abs(got - labels) < 0.5).mean())
         bits = 24 if name == "float32" else 53
         yield {**known, **_place(bits), "arithmetic": "format", "share_of_facts": share}
 

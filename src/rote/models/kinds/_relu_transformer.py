@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import warnings
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from rote.errors import CapacityError
+from rote.solvers.exact.checkpoint import transformer_arrays
 
 if TYPE_CHECKING:
     from rote.solvers.exact.network import Layer, Network
     from rote.solvers.exact.transformer import ExactTransformer
 
-__all__ = ["ReluTransformer", "SparseLinear", "chain", "dense_weights"]
+__all__ = ["ReluTransformer", "SparseLinear", "chain", "dense_weights", "tensors_of"]
 
 _DENSE = 4096
 """Layers with more places than this keep only their non-zero weights."""
@@ -96,6 +97,11 @@ def chain(network: Network, dtype: torch.dtype) -> nn.Sequential:
     return nn.Sequential(*parts)
 
 
+def tensors_of(exact: ExactTransformer) -> dict[str, Tensor]:
+    """What a file holds of the exact weights."""
+    return {name: torch.from_numpy(array.copy()) for name, array in transformer_arrays(exact).items()}
+
+
 class ReluTransformer(nn.Module):
     """Token ids (B, S) to labels, as numbers: (B,) with one a sequence, (B, S) with one a position."""
 
@@ -106,6 +112,10 @@ class ReluTransformer(nn.Module):
         W_V, W_O = model.attention
         for name, value in (("W_Q", 0.0), ("W_K", 0.0), ("W_V", float(W_V)), ("W_O", float(W_O))):
             self.register_parameter(name, nn.Parameter(torch.full((1, 1), value, dtype=dtype), requires_grad=False))
+
+    def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
+        """What a directory holds of it: the kind, what the configuration says, and the tensors."""
+        return "exact_transformer", self.exact.to_dict(), tensors_of(self.exact)
 
     def forward(self, contexts: Tensor) -> Tensor:
         model, dtype = self.exact, self.get_parameter("W_V").dtype

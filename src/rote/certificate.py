@@ -1,8 +1,8 @@
 """Certificates: what was built, from what, how the data were read, and what the referee found.
 
-A certificate is frozen, typed, and goes to JSON and back. It also reads like the JSON: `certificate["recall"]`. What only
-one kind of model or construction has to say (depth and bits of exact networks, divergences, what a graft left alone)
-stands in `claims`, and beside the other keys in the file.
+A certificate is frozen, typed, and goes to JSON and back. It also reads like the JSON: `certificate["recall"]`. What
+only one kind of model or construction has to say (depth and bits of exact networks, divergences, what a graft left
+alone) stands in `claims`, and beside the other keys in the file.
 """
 
 from __future__ import annotations
@@ -126,6 +126,6 @@ class Certificate(Shown, Mapping[str, Any]):
     def __repr__(self) -> str:
         kept = self.recall.get(self.dtype, 0.0)
         return (
-            f"Certificate({self.construction}: {self.facts:,} facts of {self.facts_name!r}, {self.params:,} parameters, "
-            f"{100 * kept:.4g} % recalled at {self.dtype})"
+            f"Certificate({self.construction}: {self.facts:,} facts of {self.facts_name!r}, {self.params:,} "
+            f"parameters, {100 * kept:.4g} % recalled at {self.dtype})"
         )

@@ -1,7 +1,7 @@
 """A model with known content: the files, the model that they hold, and the certificate of what it recalls.
 
-`Memory` is what `rote.build` and `rote.load` return. Its files lie in a directory: the one that it was loaded from, or a
-temporary one that goes away with it unless it is saved.
+`Memory` is what `rote.build` and `rote.load` return. Its files lie in a directory: the one that it was loaded from, or
+a temporary one that goes away with it unless it is saved.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     load    read a directory back, every file checked against its certificate
     verify  let the referee run every fact through what is on disk
 
-Nothing here knows a kind. A table says what it demands and scores what a model says, a construction hands over a model, a
-model writes and reads directories, the referee runs them with code of its own. Each kind is one file, found by its name:
-`rote/data/kinds`, `rote/constructions`, `rote/models`, `rote/referee`.
+Nothing here knows a kind. A table says what it demands and scores what a model says, a construction hands over a model,
+a model writes and reads directories, the referee runs them with code of its own. Each kind is one file, found by its
+name: `rote/data/kinds`, `rote/constructions`, `rote/models`, `rote/referee`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rote import constructions, models, referee
 from rote._version import __version__
 from rote.certificate import Certificate
-from rote.config import Architecture, Dtype, Shape
+from rote.config import Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data.table import Table
 from rote.data.verification import Verification, finite
@@ -73,11 +73,11 @@ def build(
 ) -> Memory:
     """A model that recalls every fact, by construction and without a gradient step on the whole.
 
-    `with_` is a construction's Options record, such as `rote.ArgmaxFit(refine=True)`, its key, or "auto" for the one with
-    the fewest parameters that recalls everything; `options` are the fields of a record by name. What is not given of the
-    shape is planned. `arch` is the architecture of the model ("rote", or "llama" for a stock checkpoint), `dtype` the
-    format that it is stored in and must recall everything in. `rng` is a seed or a generator. With `partial` the best
-    model is handed over even if it loses facts. Temporary files go to `workplace`.
+    `with_` is a construction's Options record, such as `rote.ArgmaxFit(refine=True)`, its key, or "auto" for the one
+    with the fewest parameters that recalls everything; `options` are the fields of a record by name. What is not given
+    of the shape is planned. `arch` is the architecture of the model ("rote", or "llama" for a stock checkpoint),
+    `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
+    `partial` the best model is handed over even if it loses facts. Temporary files go to `workplace`.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
@@ -207,8 +207,8 @@ def _fitting(construction: AnyConstruction, options: Options, table: Table, shap
     if table.kind not in construction.accepts:
         takers = [k for k, one in constructions.registry().items() if table.kind in one.accepts]
         raise UsageError(
-            f"{key} builds from {' or '.join(construction.accepts)}, and this is a table of {table.kind}; for it choose "
-            f"one of {', '.join(takers) or 'none'}."
+            f"{key} builds from {' or '.join(construction.accepts)}, and this is a table of {table.kind}; for it "
+            f"choose one of {', '.join(takers) or 'none'}."
         )
     if arch not in (None, construction.arch):
         raise UsageError(f"{key} builds a model of the architecture {construction.arch}, not {arch}; leave one out.")
@@ -359,10 +359,11 @@ def verify(
 ) -> Verification:
     """Run every fact through the model, by the referee's own forward pass, in the given number format.
 
-    A Memory or a directory is run as it is stored unless `dtype` says otherwise, from the files on disk; without a table
-    the one that the certificate names is read again. Any other module that maps contexts (B, S) of token ids to logits
-    (B, N), such as one that was trained, is run as a copy, in float32 unless told otherwise. Real targets count as
-    recalled within `tolerance` of the largest target. Without `other_facts` only the certificate's table is accepted.
+    A Memory or a directory is run as it is stored unless `dtype` says otherwise, from the files on disk; without a
+    table the one that the certificate names is read again. Any other module that maps contexts (B, S) of token ids to
+    logits (B, N), such as one that was trained, is run as a copy, in float32 unless told otherwise. Real targets count
+    as recalled within `tolerance` of the largest target. Without `other_facts` only the certificate's table is
+    accepted.
     """
     if isinstance(model, (str, Path)):
         model = load(model)
@@ -375,8 +376,8 @@ def verify(
     if not (other_facts or certificate.refers_to(known)):
         raise CheckpointError(
             f"{known.name} is not what {model.folder} was built from (its certificate names "
-            f"{certificate.facts_name!r}, {certificate.facts:,} {known.noun}, with another hash); give the original, or "
-            "pass --other-facts to check these all the same."
+            f"{certificate.facts_name!r}, {certificate.facts:,} {known.noun}, with another hash); give the original, "
+            "or allow other facts to check these all the same."
         )
     wording = model.model.wording
     if wording is not None:

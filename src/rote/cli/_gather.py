@@ -1,19 +1,19 @@
 """Groups of options that several verbs share, and options that are read off the records of constructions.
 
-A verb declares one parameter for a group (`choices`, `shape`, `options`); `gather` gives the command line the options of
-the group in its place, and the verb one record made of them.
+A verb declares one parameter for a group (`choices`, `shape`, `options`); `gather` gives the command line the options
+of the group in its place, and the verb one record made of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, get_args, get_type_hints
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-__all__ = ["Group", "construction_options", "gather", "shape_options", "source_options"]
+__all__ = ["Group", "construction_options", "gather", "refuse_foreign", "shape_options", "source_options"]
 
 Option = tuple[str, Any, Any]
 """Name, annotation and default."""
@@ -31,7 +31,7 @@ def gather(**groups: Group) -> Callable[[Callable[..., Any]], Callable[..., Any]
     """Replace parameters of a verb by the options of groups."""
 
     def wrap(verb: Callable[..., Any]) -> Callable[..., Any]:
-        hints = get_type_hints(verb, include_extras=True, localns=dict.fromkeys(_RECORDS, Any))
+        hints = get_type_hints(verb, include_extras=True)
         parameters: list[inspect.Parameter] = []
         for name, parameter in inspect.signature(verb).parameters.items():
             if name not in groups:
@@ -56,9 +56,6 @@ def gather(**groups: Group) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return wrap
 
 
-_RECORDS = ("Choices", "Shape")
-
-
 def _option(help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, **more)
 
@@ -75,7 +72,11 @@ def source_options(*, conflict: str | None = "error") -> Group:
     text = str | None
     return Group(
         (
-            ("tokens", Annotated[text, _option("What a token is: cells (whole cells), words or chars.", **panel)], None),
+            (
+                "tokens",
+                Annotated[text, _option("What a token is: cells (whole cells), words or chars.", **panel)],
+                None,
+            ),
             (
                 "target",
                 Annotated[text, _option("Target column, or COL,COL for sequences; the last if not given.", **panel)],
@@ -127,6 +128,9 @@ def construction_options(verb: str) -> Group:
             continue
         hints = get_type_hints(construction.Options)
         for item in dataclasses.fields(construction.Options):
+            if item.metadata.get("argument"):
+                # The verb has an argument of its own for it.
+                continue
             owners.setdefault(item.name, []).append(key)
             fields.setdefault(item.name, item)
             kinds.setdefault(item.name, hints[item.name])
@@ -141,17 +145,34 @@ def construction_options(verb: str) -> Group:
         )
         kind = _plain(kinds[name])
         options.append((name, Annotated[kind, whose], False if kind is bool else None))
-    return Group(tuple(options), lambda values: {k: v for k, v in values.items() if v not in (None, False)})
+    return Group(tuple(options), lambda values: {k: v for k, v in values.items() if v not in (None, False, [])})
 
 
 def _plain(kind: Any) -> Any:
     """The type of an option whose default is that nothing was given."""
     if kind is bool:
         return bool
+    if get_origin(kind) is tuple:
+        return list[str] | None
     args = [arg for arg in get_args(kind) if arg is not type(None)]
     return (args[0] if args else kind) | None
 
 
-def as_flags(names: Mapping[str, Any]) -> str:
-    """Names of options as they are typed."""
+def refuse_foreign(with_: str, options: dict[str, Any]) -> None:
+    """Refuse options that the construction named on the line does not have, and say whose they are."""
+    from rote import constructions
+    from rote.errors import UsageError
+
+    known = constructions.registry()
+    if with_ not in known:
+        return
+    own = [item.name for item in dataclasses.fields(known[with_].Options)]
+    for name in options:
+        if name not in own:
+            owners = [key for key, one in known.items() if name in one.told]
+            takes = f"takes {_flags(own)}" if own else "has no options of its own"
+            raise UsageError(f"{_flags([name])} is an option of {' and '.join(owners)}, not of {with_}, which {takes}.")
+
+
+def _flags(names: list[str]) -> str:
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)

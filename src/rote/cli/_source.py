@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rote.cli._output import console
 
 if TYPE_CHECKING:
     from rote.data import Choices, Table
 
-__all__ = ["kind_for", "read"]
+__all__ = ["read"]
 
 
 def read(source: str, choices: Choices, *, kind: str | None = None) -> Table:
@@ -31,13 +30,3 @@ def read(source: str, choices: Choices, *, kind: str | None = None) -> Table:
     if choices.weight is None and reading.weight is not None:
         out.print(f"column {reading.weight!r} is taken for counts.", markup=False)
     return table
-
-
-def kind_for(with_: str, options: Mapping[str, Any]) -> str | None:
-    """The kind of table that what was asked for takes, where it takes only one and a file could hold several."""
-    from rote import constructions
-
-    known = constructions.registry()
-    able = [known[with_]] if with_ in known else [one for one in known.values() if with_ == "auto" and options]
-    kinds = {kind for one in able if all(name in one.told for name in options) for kind in one.accepts}
-    return kinds.pop() if len(kinds) == 1 and "facts" not in kinds else None

@@ -28,9 +28,9 @@ def ask(
 ) -> None:
     """Ask a model for what follows a context; without words, ask again and again.
 
-    A model of distributions prints the true distribution beside its own. A grafted model goes on with a text. Tokens are
-    separate words, or one text: characters for models built with --tokens chars; otherwise separated by white space (by
-    a tab, where tokens contain spaces themselves and cannot be told apart).
+    A model of distributions prints the true distribution beside its own. A grafted model goes on with a text. Tokens
+    are separate words, or one text: characters for models built with --tokens chars; otherwise separated by white space
+    (by a tab, where tokens contain spaces themselves and cannot be told apart).
 
     Examples:
 

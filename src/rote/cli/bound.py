@@ -10,7 +10,9 @@ from rote.cli._gather import construction_options, gather, source_options
 from rote.cli._output import JsonOption, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
-from rote.cli._source import kind_for, read
+from rote.cli._source import read
+from rote.constructions import kind_for
+from rote.data.reading import Choices
 
 __all__ = ["bound"]
 
@@ -36,7 +38,7 @@ def bound(
     theorem: Annotated[list[str] | None, typer.Option("--theorem", help="Only this theorem; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of searches, where a table needs one.")] = 0,
     options: dict[str, Any],
-    choices: Choices,  # noqa: F821  (replaced by its options)
+    choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
     """How many facts does this shape hold, according to every theorem?
@@ -97,4 +99,4 @@ def bound(
         n_facts=facts,
     )
     answer = capacity.bounds(setting, only=theorem or None)
-    emit_json(answer.to_dict()) if as_json else show(answer.sheet())
+    emit_json(answer.to_dict()["bounds"]) if as_json else show(answer.sheet())

@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from rote.cli._gather import construction_options, gather, shape_options, source_options
+from rote.cli._gather import construction_options, gather, refuse_foreign, shape_options, source_options
 from rote.cli._output import JsonOption, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
-from rote.cli._source import kind_for, read
+from rote.cli._source import read
 from rote.config import Shape
+from rote.constructions import kind_for
+from rote.data.reading import Choices
 
 __all__ = ["build"]
 
@@ -35,7 +37,7 @@ def build(
     partial: Annotated[bool, typer.Option("--partial", help="Keep a model that loses facts.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     options: dict[str, Any],
-    choices: Choices,  # noqa: F821  (replaced by its options)
+    choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
     """Build a transformer that recalls every fact; no training.
@@ -58,6 +60,7 @@ def build(
     from rote.models.folders import refuse_existing
 
     refuse_existing(output, force)
+    refuse_foreign(with_, options)
     table = read(source, choices, kind=kind_for(with_, options))
     with display(table.n_facts, enabled=not as_json) as progress:
         memory = pipeline.build(

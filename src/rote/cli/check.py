@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +10,8 @@ from rote.cli._gather import gather, source_options
 from rote.cli._output import JsonOption, emit_json
 from rote.cli._render import show
 from rote.cli._source import read
+from rote.data.reading import Choices
+from rote.errors import UsageError
 
 __all__ = ["check"]
 
@@ -29,7 +31,7 @@ def check(
     ] = None,
     d_model: Annotated[int | None, typer.Option(min=1, help="Width that facts are held against.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed samples the same subsets.")] = 0,
-    choices: Choices,  # noqa: F821  (replaced by its options)
+    choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
     """Hold data against the assumptions of the theorems, and say which theorems may be used.
@@ -46,7 +48,18 @@ def check(
     """
     from rote import assumptions
 
-    findings = assumptions.check_source(source, lambda: read(source, choices), choices, d_model=d_model, only=with_, rng=seed)
-    emit_json(findings.to_dict()) if as_json else show(findings.sheet())
-    if findings.refused:
+    data: Any
+    if source.endswith(".safetensors"):
+        if choices.named:
+            raise UsageError("vectors have no columns or tokens; leave out how FACTS is read.")
+        # Targets are not needed here, so a file without them will do.
+        data = assumptions.read_vectors(source)
+    else:
+        data = read(source, choices)
+    findings = assumptions.check(data, d_model=d_model, only=with_, rng=seed)
+    if as_json:
+        emit_json(findings.to_dict()["findings"])
+    else:
+        show(findings.sheet())
+    if with_ is not None and not findings.passed:
         raise typer.Exit(1)

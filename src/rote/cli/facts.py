@@ -1,4 +1,4 @@
-"""`rote facts`: list, show, export and generate facts."""
+"""`rote facts`: list, show, export, generate and count facts."""
 
 from __future__ import annotations
 
@@ -7,24 +7,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rote.cli import _distribution_facts
+from rote.cli._gather import gather, source_options
 from rote.cli._output import JsonOption, console, emit_json, number
-from rote.cli._source import ConflictOption, ContextOption, TargetOption, TokensOption
+from rote.cli._render import show as show_sheet
+from rote.cli._source import read
+from rote.data.reading import Choices
 from rote.errors import OutputError, UnknownName, UsageError
+from rote.plot.sheet import Grid, Sheet
 
 if TYPE_CHECKING:
-    from rote.data import FactTable, ReadReport, VectorTable
+    from rote.data import Table
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Facts: list the shipped ones, look into a file, export, generate.", no_args_is_help=True)
-app.command("ngrams")(_distribution_facts.ngrams)
-app.command("distribution")(_distribution_facts.distribution)
+app = typer.Typer(
+    help="Facts: list the shipped ones, look into a file, export, generate.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 SourceArgument = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A shipped data set, or a file of facts.")]
-WeightOption = Annotated[str | None, typer.Option(metavar="COL", help="Column with the weight of each fact.")]
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="The same seed gives the same facts.")]
 
 # generate KIND: the options it needs, then the ones that it may have besides
 _KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -35,53 +41,16 @@ _KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def _visible(text: str) -> str:
-    """Text that cannot move the cursor or break a table: control characters are spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _print_pairs(pairs: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    for key, value in pairs.items():
-        shown = number(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
-        grid.add_row(Text(key, style="bold"), Text(_visible(shown)))
-    console().print(grid)
-
-
-def _print_rows(header: list[str], rows: list[list[str]], right: tuple[str, ...] = ()) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in header:
-        table.add_column(Text(_visible(name)), overflow="fold", justify="right" if name in right else "left")
-    for row in rows:
-        table.add_row(*(Text(_visible(cell)) for cell in row))
-    console().print(table)
-
-
-def _load(
-    source: str, tokens: str | None, target: str | None, context: str | None, on_conflict: str, weight: str | None
-) -> tuple[FactTable, ReadReport]:
-    from rote.data import check_on_conflict, check_tokens, load_source
-
-    return load_source(
-        source,
-        target=target,
-        context=None if context is None else [name.strip() for name in context.split(",")],
-        tokens=None if tokens is None else check_tokens(tokens),
-        on_conflict=check_on_conflict(on_conflict),
-        weight=weight,
-    )
-
-
 def _refuse_overwrite(path: Path, force: bool) -> None:
     if path.exists() and not path.is_dir() and not force:
         raise OutputError(f"{path} exists already; pass --force to overwrite it, or choose another name.")
+
+
+def _written(output: Path, table: Table, as_json: bool, more: dict[str, Any] | None = None, what: str = "") -> None:
+    if as_json:
+        emit_json({"output": str(output), **table.describe(), **(more or {})})
+    else:
+        console().print(f"wrote {len(table):,} {table.noun} to {output}{what}", markup=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -94,106 +63,58 @@ def list_facts(as_json: JsonOption = False) -> None:
     """
     from rote.data import available
 
-    found = available()
+    entries = available()
     if as_json:
-        emit_json([entry.to_dict() for entry in found])
+        emit_json([entry.to_dict() for entry in entries])
         return
-    rows = [
-        [
+    rows = tuple(
+        (
             entry.name,
             number(entry.rows),
             entry.tokens,
             "yes" if entry.installed else "pip install 'rote[data]'",
             f"{entry.description} Source: {entry.source}. Licence: {entry.licence}.",
-        ]
-        for entry in found
-    ]
-    _print_rows(["name", "facts", "tokens", "installed", "what it holds"], rows, right=("facts",))
+        )
+        for entry in entries
+    )
+    columns = ("name", "facts", "tokens", "installed", "what it holds")
+    show_sheet(Sheet("", grids=(Grid(columns, rows, left=columns[2:]),)))
 
 
 @app.command("show")
+@gather(choices=source_options())
 def show(
     source: SourceArgument,
+    *,
     rows: Annotated[int, typer.Option(min=0, help="How many facts to print.")] = 10,
-    tokens: TokensOption = None,
-    target: TargetOption = None,
-    context: ContextOption = None,
-    on_conflict: ConflictOption = "error",
-    weight: WeightOption = None,
+    choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a data set or a file holds: its sizes, and its first facts.
+    """Show what a data set or a file holds: its kind, its sizes, and its first facts.
 
     Example:
 
         $ rote facts show airports --rows 3
 
-        $ rote facts show my.csv --target answer --context question --tokens words
+        $ rote facts show my.csv --target answer --columns question --tokens words
     """
-    if source.lower().endswith(".safetensors"):
-        from rote.data import VectorTable
-
-        made = VectorTable.load(source).describe()
-        emit_json(made) if as_json else _print_pairs(made)
-        return
-    table, report = _load(source, tokens, target, context, on_conflict, weight)
-    shown = range(min(rows, table.n_facts))
+    table = read(source, choices)
     if as_json:
-        listed = [
-            {
-                "context": list(table.context_tokens(i)),
-                "target": table.vocabulary.token(int(table.targets[i])),
-                **({} if table.weights is None else {"weight": float(table.weights[i])}),
-            }
-            for i in shown
-        ]
-        emit_json({**table.describe(), "read": report.to_dict(), "facts": listed})
-        return
-    _print_pairs(_summary(table, report))
-    if shown:
-        cells = [
-            [
-                str(i + 1),
-                (" " if report.tokens == "words" else "" if report.tokens == "chars" else ", ").join(
-                    table.context_tokens(i)
-                ),
-                table.vocabulary.token(int(table.targets[i])),
-            ]
-            for i in shown
-        ]
-        _print_rows(["fact", ", ".join(report.context_columns), report.target_column], cells, right=("fact",))
-    if table.n_facts > len(shown):
-        console().print(f"... and {number(table.n_facts - len(shown))} more", markup=False)
-
-
-def _summary(table: FactTable, report: ReadReport) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "name": table.name,
-        "facts": table.n_facts,
-        "context": f"{table.context} tokens ({report.tokens} of {', '.join(report.context_columns)})",
-        "vocab": table.vocab,
-        "targets": f"{table.n_targets:,} distinct, from {report.target_column}",
-        "last tokens": f"{table.distinct_last_tokens:,} distinct",
-        "sha256": table.sha256,
-    }
-    if report.n_padded:
-        made["padded"] = f"{report.n_padded:,} shorter contexts, on the left"
-    if report.n_duplicates:
-        made["dropped"] = f"{report.n_duplicates:,} exact duplicates"
-    if report.n_conflicts_resolved:
-        made["settled"] = f"{report.n_conflicts_resolved:,} contradictory facts left out"
-    return made
+        reading = None if table.reading is None else table.reading.to_dict()
+        first = [table.fact_text(i) for i in range(min(rows, table.n_facts))]
+        emit_json({"kind": table.kind, **table.describe(), "read": reading, "facts": first})
+    else:
+        show_sheet(table.sheet(rows))
 
 
 @app.command("export")
+@gather(choices=source_options())
 def export(
     source: SourceArgument,
+    *,
     output: OutputOption,
     force: ForceOption = False,
-    target: TargetOption = None,
-    context: ContextOption = None,
-    on_conflict: ConflictOption = "error",
-    weight: WeightOption = None,
+    choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
     """Write a data set to a file, or a file to another format: .csv, .tsv, .jsonl, .parquet.
@@ -202,21 +123,13 @@ def export(
 
         $ rote facts export elements -o elements.csv
     """
-    from rote.data import write_facts
+    from dataclasses import replace
 
     _refuse_overwrite(output, force)
     # whole cells: the file keeps the columns as they are, and reading it again can cut them into any tokens
-    table, report = _load(source, "cells", target, context, on_conflict, weight)
-    write_facts(table, output, columns=[*report.context_columns, report.target_column])
-    _report_written(output, table, as_json)
-
-
-def _report_written(output: Path, table: FactTable | VectorTable, as_json: bool) -> None:
-    if as_json:
-        emit_json({"output": str(output), **table.describe()})
-    else:
-        what = "example" if "n_examples" in table.describe() else "fact"
-        console().print(f"wrote {number(len(table))} {what}s to {_visible(str(output))}", markup=False, soft_wrap=True)
+    table = read(source, replace(choices, tokens=choices.tokens or "cells"))
+    table.write(output)
+    _written(output, table, as_json)
 
 
 @app.command("generate")
@@ -232,7 +145,7 @@ def generate(
         str | None, typer.Option(help="Vectors: own, shared, or the share of common context rows, 0 to 1.")
     ] = None,
     distribution: Annotated[str | None, typer.Option(help="Vectors: uniform or gaussian.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same facts.")] = 0,
+    seed: SeedOption = 0,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -266,44 +179,120 @@ def generate(
         ending = ".safetensors" if kind == "vectors" else ".csv, .tsv, .jsonl or .parquet"
         raise UsageError(f"facts of kind {kind!r} are written to a file that ends in {ending}, got {output.name!r}.")
     _refuse_overwrite(output, force)
-    if kind == "vectors":
-        vectors = _vectors(facts or 0, context or 0, d_model or 0, classes, sharing or "own", distribution, seed)
-        vectors.save(output)
-        _report_written(output, vectors, as_json)
-        return
-    from rote.data import write_facts
-
-    table = _token_facts(kind, facts or 0, context or 0, vocab or 0, classes or 0, seed)
-    write_facts(table, output)
-    _report_written(output, table, as_json)
+    table = _generated(kind, {name.replace("-", "_"): value for name, value in given.items()}, seed)
+    table.write(output)
+    _written(output, table, as_json)
 
 
-def _token_facts(kind: str, facts: int, context: int, vocab: int, classes: int, seed: int) -> FactTable:
+def _generated(kind: str, given: dict[str, Any], seed: int) -> Table:
     import numpy as np
 
-    from rote.data import bigram_facts, random_facts, random_sequences
+    from rote import data
 
     rng = np.random.default_rng(seed)
     if kind == "random":
-        return random_facts(facts, context, vocab, rng=rng)
+        return data.random_facts(given["facts"], given["context"], given["vocab"], rng=rng)
     if kind == "bigrams":
-        return bigram_facts(vocab, rng=rng)
-    return random_sequences(facts, context, vocab, classes, rng=rng)
+        return data.bigram_facts(given["vocab"], rng=rng)
+    if kind == "sequences":
+        return data.random_sequences(given["facts"], given["context"], given["vocab"], given["classes"], rng=rng)
+    return data.random_vectors(
+        given["facts"],
+        given["context"],
+        given["d_model"],
+        rng=rng,
+        sharing=data.check_sharing(given["sharing"] or "own"),
+        distribution=data.check_distribution(given["distribution"] or "uniform"),
+        n_classes=given["classes"],
+    )
 
 
-def _vectors(
-    facts: int, context: int, d_model: int, classes: int | None, sharing: str, distribution: str | None, seed: int
-) -> VectorTable:
+@app.command("ngrams")
+def ngrams(
+    text: Annotated[Path, typer.Argument(metavar="TEXT", help="A text file, UTF-8.")],
+    output: OutputOption,
+    order: Annotated[int, typer.Option(help="Tokens in an n-gram: the last one follows the others.")] = 3,
+    tokens: Annotated[str, typer.Option(help="words (between white space) or chars.")] = "words",
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Lower case, letters and digits only; punctuation separates words.")
+    ] = False,
+    most: Annotated[int | None, typer.Option(help="Keep only so many of the most frequent tokens.")] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Count what follows what in a text: a table of distributions, with the columns c1, ..., next, count.
+
+    In characters, white space is written ␣.
+
+    Example:
+
+        $ rote facts ngrams book.txt --order 3 --tokens chars -o trigrams.csv
+    """
+    from rote.data import write_distributions
+    from rote.data.ngrams import ngrams as count
+
+    _refuse_overwrite(output, force)
+    table, report = count(text, order=order, tokens=tokens, plain=plain, most=most)
+    write_distributions(table, output, total=report.n_ngrams)
+    dropped = f", {report.n_dropped:,} with rarer tokens left out" if report.n_dropped else ""
+    _written(
+        output,
+        table,
+        as_json,
+        {
+            "order": order,
+            "tokens": tokens,
+            "n_tokens": report.n_tokens,
+            "n_ngrams": report.n_ngrams,
+            "n_dropped": report.n_dropped,
+        },
+        f" ({report.n_ngrams:,} {order}-grams of {report.n_tokens:,} {tokens}{dropped})",
+    )
+    if not as_json:
+        _said_of(table)
+
+
+@app.command("distribution")
+def distribution(
+    output: OutputOption,
+    contexts: Annotated[int, typer.Option(min=1, help="How many contexts.")],
+    vocab: Annotated[int, typer.Option(min=2, help="How many tokens there are.")],
+    context: Annotated[int, typer.Option(min=1, help="Tokens per context.")] = 2,
+    alpha: Annotated[float, typer.Option(help="Prior of the k-th context: k^-alpha; 0 for a uniform one.")] = 1.0,
+    noise: Annotated[
+        float | None, typer.Option(help="A look-up table with so much noise; random distributions if not given.")
+    ] = None,
+    spread: Annotated[float, typer.Option(help="Random distributions: deviation of their logits.")] = 1.0,
+    seed: SeedOption = 0,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make distributions up: a power-law prior, and random distributions or a noisy look-up table.
+
+    Example:
+
+        $ rote facts distribution --contexts 400 --vocab 20 --alpha 1 -o random.csv
+    """
     import numpy as np
 
-    from rote.data import check_distribution, check_sharing, random_vectors
+    from rote.data import lookup_distributions, random_distributions
 
-    return random_vectors(
-        facts,
-        context,
-        d_model,
-        rng=np.random.default_rng(seed),
-        sharing=check_sharing(sharing),
-        distribution=check_distribution(distribution or "uniform"),
-        n_classes=classes,
+    _refuse_overwrite(output, force)
+    rng = np.random.default_rng(seed)
+    if noise is None:
+        table = random_distributions(contexts, context, vocab, rng=rng, alpha=alpha, spread=spread)
+    else:
+        table = lookup_distributions(contexts, context, vocab, rng=rng, noise=noise, alpha=alpha)
+    table.write(output)
+    _written(output, table, as_json, what=f" ({table.name})")
+    if not as_json:
+        _said_of(table)
+
+
+def _said_of(table: Table) -> None:
+    sizes = table.describe()
+    console().print(
+        f"vocabulary {sizes['vocab']:,}; entropy {sizes['entropy']:.4f} nats, perplexity {sizes['perplexity']:.4g}; "
+        f"without the context {sizes['unigram']:.4f} nats more",
+        markup=False,
     )

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from rote.cli._gather import construction_options, gather, source_options
+from rote.cli._gather import construction_options, gather, refuse_foreign, source_options
 from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
-from rote.cli._source import kind_for, read
+from rote.cli._source import read
+from rote.constructions import kind_for
+from rote.data.reading import Choices
 
 __all__ = ["plan"]
 
@@ -31,7 +33,7 @@ def plan(
     max_params: Annotated[int | None, typer.Option(help="Leave out shapes with more parameters.")] = None,
     dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16, float16 or exact.")] = "float32",
     options: dict[str, Any],
-    choices: Choices,  # noqa: F821  (replaced by its options)
+    choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
     """How small a model will do? For every construction the smallest shape that holds the facts.
@@ -52,6 +54,7 @@ def plan(
     from rote.errors import UsageError
 
     number = check_dtype(dtype)
+    refuse_foreign(with_, options)
     only = None if with_ == "auto" else [with_]
     counted = {"facts": facts, "vocab": vocab, "context": context}
     if source is not None:

@@ -11,6 +11,7 @@ from rote.cli._gather import gather, source_options
 from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
+from rote.data.reading import Choices
 
 __all__ = ["verify"]
 
@@ -28,13 +29,13 @@ def verify(
     other_facts: Annotated[
         bool, typer.Option("--other-facts", help="Check facts that are not the ones of the certificate.")
     ] = False,
-    choices: Choices,  # noqa: F821  (replaced by its options)
+    choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
     """Reload a model directory, check its hashes, and run every fact through a forward pass of the referee's own.
 
-    The facts and how they are read (columns, tokens) are taken from the certificate unless given. Exit code 1: some fact
-    is lost, or a model of distributions is farther off than its certificate says.
+    The facts and how they are read (columns, tokens) are taken from the certificate unless given. Exit code 1: some
+    fact is lost, or a model of distributions is farther off than its certificate says.
 
     Examples:
 

@@ -1,8 +1,8 @@
 """The contract of constructions: what hands over weights, and everything that it may be told.
 
 A file of this package makes one instance, called `construction`; its key is the file's name. The pipeline goes through
-`shapes` (the plan first, then what to try if that loses facts), calls `admit` and then `build`, writes the model down and
-lets the referee judge the files. `rote.testing.check_construction` holds a construction against this contract.
+`shapes` (the plan first, then what to try if that loses facts), calls `admit` and then `build`, writes the model down
+and lets the referee judge the files. `rote.testing.check_construction` holds a construction against this contract.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Job(Generic[T, O]):
     progress: Progress = quiet
     partial: bool = False
     """A model that loses facts is wanted too."""
-    shape: Shape = Shape()
+    shape: Shape = field(default_factory=Shape)
     """What the caller fixed of the shape."""
     workplace: Path | None = None
     """A directory on the disk of the output, for what has to be kept until the model is written."""

@@ -120,7 +120,7 @@ class _Search:
             t_eps = capacity_of(self._table, arch)
             if t_eps > LARGEST_SOLVE and t_eps == self._table.t_eps(0.0):
                 raise CapacityError(
-                    f"{t_eps:,} contexts are more than the solve takes ({LARGEST_SOLVE:,}); ask for a larger divergence."
+                    f"{t_eps:,} contexts are more than the solve takes ({LARGEST_SOLVE:,}); allow more divergence."
                 )
             for_layer = np.random.default_rng(self._seed).spawn(3)[1]
             layer = self._construction.layer(

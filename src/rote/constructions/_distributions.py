@@ -1,7 +1,8 @@
 """Models of distributions: what both constructions share.
 
-The road of a build: find the best encoder of the width (no model of that width does better), choose the heads, build the
-layer that follows it, and let the referee measure the divergence of what was written. The certificate has all of it.
+The road of a build: find the best encoder of the width (no model of that width does better), choose the heads, build
+the layer that follows it, and let the referee measure the divergence of what was written. The certificate has all of
+it.
 """
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ def settle(table: DistributionTable, shape: Shape, epsilon: float | None) -> Set
     """The shape that reaches epsilon, or the epsilon that a shape affords."""
     if shape.d_model is None:
         raise UsageError(
-            "how good a model of distributions can be depends on its width: give d_model, or the divergence (kl) that a "
-            "width is to be found for."
+            "how good a model of distributions can be depends on its width: give d_model, or the divergence (kl) that "
+            "a width is to be found for."
         )
     d_model, n_heads = shape.d_model, shape.n_heads
     width = head_width(table, d_model, shape.d_head)
@@ -357,16 +358,17 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
         from rote.data.kinds.distributions import in_bits
 
         table = job.table
-        stored = results[job.dtype].measures
+        stored = results[job.dtype].to_dict()
         kl = stored["kl"]
         return {
             **{name: stored[name] for name in ("kl", "kl_bits", "perplexity", "perplexity_floor")},
-            "kl_by_dtype": {name: result.measures["kl"] for name, result in results.items()},
+            "kl_by_dtype": {name: result.to_dict()["kl"] for name, result in results.items()},
             "entropy": table.entropy,
             "entropy_bits": in_bits(table.entropy),
             "unigram": table.unigram_kl,
             "uniform": table.uniform_kl,
             "smoothing": table.smoothing,
+            "stored_smoothing": table.stored_smoothing,
             "smoothing_says": _said_of_smoothing(table),
             "gap": None if kl is None else kl - model.claims["encoder_kl"],
         }
@@ -407,7 +409,8 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
 def _said_of_smoothing(table: DistributionTable) -> str | None:
     if not table.smoothing:
         return None
-    zeros = f"{table.zeros_before:,} probabilities were 0, so " if table.zeros_before else ""
+    before = 0 if table.original is None else table.original.n_zeros
+    zeros = f"{before:,} probabilities were 0, so " if before else ""
     return (
         f"{zeros}every distribution was mixed with {100 * table.smoothing:g} % of the uniform one; all numbers are "
         "about the smoothed table"
@@ -454,8 +457,8 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
         rows.append(("Theorem 1 promises", c["theorem_bound"]))
     rows += [("unigram guess", c["unigram"]), ("uniform guess", c["uniform"])]
     notes = [
-        f"perplexity {c['perplexity']:.4g}, where {c['perplexity_floor']:.4g} is the table's own; gap to the width's bound "
-        f"{small(c['gap'])} nats"
+        f"perplexity {c['perplexity']:.4g}, where {c['perplexity_floor']:.4g} is the table's own; gap to the width's "
+        f"bound {small(c['gap'])} nats"
     ]
     if c["encoder_exact"]:
         notes.append(f"the bound is exactly 0: {c['encoder_exact']}.")

@@ -163,7 +163,11 @@ class Table(Shown, ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}: {self.n_facts:,} {self.noun}, {self.extent})"
 
-    def sheet(self) -> Sheet:
-        sizes = Grid(("", "value"), tuple((key, str(value)) for key, value in self.describe().items() if key != "name"))
-        few = Grid(("first", self.noun), tuple((str(i + 1), self.fact_text(i)) for i in range(min(5, self.n_facts))))
-        return Sheet(repr(self), grids=(sizes, Grid(few.columns, few.rows, left=(self.noun,))))
+    def sheet(self, rows: int = 5) -> Sheet:
+        """Its sizes, and its first facts."""
+        sizes = tuple((key, f"{v:,}" if type(v) is int else str(v)) for key, v in self.describe().items())
+        first = tuple((str(i + 1), self.fact_text(i)) for i in range(min(rows, self.n_facts)))
+        rest = self.n_facts - len(first)
+        grids = (Grid(("", self.kind), sizes, left=(self.kind,)), Grid(("", self.noun), first, left=(self.noun,)))
+        notes = (f"... and {rest:,} more",) if rest and first else ()
+        return Sheet(repr(self), grids=grids if first else grids[:1], notes=notes)

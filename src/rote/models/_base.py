@@ -1,9 +1,9 @@
 """The contract of models: what is written to a directory, read back, asked, and looked into.
 
 A kind is one file of this package, found by its name, that defines `model`, a subclass of `Model`. What a model says of
-itself is never what is certified: the referee reads the directory with code of its own, and only for a kind that it does
-not know does it run the model's own `outputs` (the certificate then says so). `rote.testing.check_model` holds a model
-against this contract.
+itself is never what is certified: the referee reads the directory with code of its own, and only for a kind that it
+does not know does it run the model's own `outputs` (the certificate then says so). `rote.testing.check_model` holds a
+model against this contract.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Answer", "Model", "Wording"]
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer to a question; `true` is the probability that the table gives it, where the model carries its table."""
+    """One answer to a question; `true` is the probability that the table gives it, where a model carries its table."""
 
     token: str
     probability: float

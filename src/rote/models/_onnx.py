@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rote.errors import CapacityError, MissingExtra
-from rote.models.relu_transformer import dense_weights
+from rote.models.kinds._relu_transformer import dense_weights
 
 if TYPE_CHECKING:
     from rote.solvers.exact.network import Network

@@ -19,8 +19,8 @@ from rote.config import Architecture
 from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
 from rote.models import folders
-from rote.models._base import Model, typed_copy
-from rote.referee.outputs import VectorOutputs
+from rote.models._base import Model
+from rote.referee.outputs import ModuleOutputs
 
 __all__ = ["AttentionLayer", "AttentionLayerModel", "model"]
 
@@ -82,6 +82,8 @@ class AttentionLayer(nn.Module):
 class AttentionLayerModel(Model):
     """An attention layer over vectors, in a number format."""
 
+    kind = "attention_layer"
+
     def __init__(
         self,
         arch: Architecture,
@@ -111,8 +113,7 @@ class AttentionLayerModel(Model):
         return cls(arch, folders.read_tensors(folder / "model.safetensors"), dtype=str(certificate["dtype"]))
 
     def outputs(self, dtype: str) -> Outputs:
-        layer, number = typed_copy(self.module, dtype), getattr(torch, dtype)
-        return VectorOutputs(lambda contexts, queries: layer(contexts.to(number), queries.to(number)))
+        return ModuleOutputs(self.module, dtype, takes="vectors")
 
 
 model = AttentionLayerModel

@@ -18,14 +18,12 @@ from rote.config import Architecture
 from rote.data._atomic import write_atomically
 from rote.data.outputs import Outputs
 from rote.data.table import Table
-from rote.errors import CheckpointError
 from rote.models import folders
 from rote.models._base import Answer, Model, Wording
-from rote.models.kinds._relu_transformer import ReluTransformer
+from rote.models.kinds._relu_transformer import ReluTransformer, tensors_of
 from rote.referee import Stored
 from rote.referee.judges.exact_transformer import judge as exact_judge
-from rote.referee.outputs import Labels
-from rote.solvers.exact.checkpoint import read_transformer, transformer_arrays
+from rote.solvers.exact.checkpoint import read_transformer
 from rote.solvers.exact.grouped import grouped_labels
 from rote.solvers.exact.transformer import ExactTransformer
 
@@ -41,16 +39,19 @@ class ExactModule(nn.Module):
     def __init__(self, exact: ExactTransformer) -> None:
         super().__init__()
         self.exact = exact
-        config, tensors = exact.to_dict(), _tensors(exact)
-        self._outputs = exact_judge.outputs(Stored("exact_transformer", config, tensors), "exact", _shortcut(exact))
+        self._outputs = exact_judge.outputs(_stored(exact), "exact", _shortcut(exact))
+
+    def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
+        """What a directory holds of it: the kind, what the configuration says, and the tensors."""
+        return "exact_transformer", self.exact.to_dict(), tensors_of(self.exact)
 
     def forward(self, contexts: Tensor) -> Tensor:
         """Labels (B,) or (B, S) of contexts (B, S); -1 where the network gives none."""
-        return torch.as_tensor(self._outputs.said(contexts.numpy()))
+        return torch.as_tensor(self._outputs.labels((contexts.numpy(),)))
 
 
-def _tensors(exact: ExactTransformer) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(array.copy()) for name, array in transformer_arrays(exact).items()}
+def _stored(exact: ExactTransformer) -> Stored:
+    return Stored("exact_transformer", exact.to_dict(), tensors_of(exact))
 
 
 def _shortcut(exact: ExactTransformer) -> Callable[[IntArray], IntArray | None]:
@@ -61,6 +62,7 @@ def _shortcut(exact: ExactTransformer) -> Callable[[IntArray], IntArray | None]:
 class ExactTransformerModel(Model):
     """A bit-extraction transformer. Its size is depth, weights that are not zero, and bits."""
 
+    kind = "exact_transformer"
     speaks_labels = True
 
     def __init__(
@@ -98,7 +100,7 @@ class ExactTransformerModel(Model):
     def write(self, folder: Path) -> None:
         exact = self.exact
         folders.write_model(
-            folder, self.kind, self.arch, _tensors(exact), self.wording, dtype=exact.precision, **exact.to_dict()
+            folder, self.kind, self.arch, tensors_of(exact), self.wording, dtype=exact.precision, **exact.to_dict()
         )
 
     @classmethod
@@ -109,14 +111,7 @@ class ExactTransformerModel(Model):
         return cls(exact, None if exact.d_in else folders.read_wording(folder, certificate, arch))
 
     def outputs(self, dtype: str) -> Outputs:
-        return Labels(
-            lambda contexts: np.array(self._labels(torch.as_tensor(contexts))).reshape(self._shape_of(len(contexts))),
-            self.exact.labels,
-            every_position=self.exact.task == "seq2seq",
-        )
-
-    def _shape_of(self, n: int) -> tuple[int, ...]:
-        return (n, self.exact.context) if self.exact.task == "seq2seq" else (n,)
+        return exact_judge.module_outputs(_stored(self.exact), self.module, dtype)
 
     def shortcut(self) -> Callable[[IntArray], IntArray | None]:
         return _shortcut(self.exact)
@@ -140,7 +135,7 @@ class ExactTransformerModel(Model):
         return [Answer(str(token), 1.0, label) for token, label in zip(tokens, labels, strict=True)]
 
     def first_answers(self, contexts: Any) -> list[str]:
-        rows = self._labels(torch.as_tensor(contexts))
+        rows = self._labels(torch.tensor(contexts))
         return [" ".join(self._spelled(label) or "(no label)" for label in row) for row in rows]
 
     def trace(self, ids: Sequence[int]) -> dict[str, Any] | None:
@@ -160,11 +155,14 @@ class ExactTransformerModel(Model):
         if self.wording is None or self.exact.precision == "exact":
             return super().export(path, table)
         content = onnx_bytes(self.exact)
-        lost, count = 0, table.n_facts
-        wanted = np.asarray(self._numbers(table))
+        count, wanted = table.n_facts, self._numbers(table)
         lost = int((onnx_labels(content, table.inputs(slice(0, count))[0]) != wanted).reshape(count, -1).any(1).sum())
         if not lost:
-            write_atomically(path, lambda part: part.write_bytes(content) and None)
+
+            def write(part: Path) -> None:
+                part.write_bytes(content)
+
+            write_atomically(path, write)
         return {
             "onnx": path.name,
             "bytes": len(content),

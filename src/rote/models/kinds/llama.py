@@ -17,15 +17,17 @@ from rote.data.outputs import Outputs
 from rote.data.vocabulary import PAD
 from rote.errors import CheckpointError, MissingExtra
 from rote.models import folders, tokenizer
-from rote.models._base import Model, Wording, typed_copy
+from rote.models._base import Model, Wording
 from rote.models._views import SATURATED, Head, HeadsView
-from rote.referee.outputs import TokenScores
+from rote.referee.outputs import ModuleOutputs
 
 __all__ = ["LlamaModel", "model"]
 
 
 class LlamaModel(Model):
     """A stock model with a tokenizer for the table's tokens."""
+
+    kind = "llama"
 
     def __init__(
         self, stock: Any, arch: Architecture, wording: Wording, *, report: Mapping[str, Any] | None = None
@@ -57,8 +59,7 @@ class LlamaModel(Model):
         return cls(_load(folder), arch, wording)
 
     def outputs(self, dtype: str) -> Outputs:
-        stock = typed_copy(self.module, dtype)
-        return TokenScores(lambda contexts: self._scores(stock, contexts))
+        return ModuleOutputs(self.module, dtype, takes="tokens", forward=self._scores)
 
     def logits(self, contexts: Tensor) -> Tensor:
         return self._scores(self.module, contexts)

@@ -23,9 +23,9 @@ from rote.config import Architecture
 from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
 from rote.models import folders
-from rote.models._base import Model, Wording, typed_copy
+from rote.models._base import Model, Wording
 from rote.models._views import SATURATED, Head, HeadsView
-from rote.referee.outputs import TokenScores
+from rote.referee.outputs import ModuleOutputs
 
 __all__ = ["ACTIVATIONS", "Activation", "Transformer", "TransformerModel", "model"]
 
@@ -122,6 +122,8 @@ class Transformer(nn.Module):
 class TransformerModel(Model):
     """The reference transformer with its words, in a number format."""
 
+    kind = "transformer"
+
     def __init__(
         self,
         arch: Architecture,
@@ -156,7 +158,7 @@ class TransformerModel(Model):
         activation = next((a for a in ACTIVATIONS if a == config.get("activation")), None)
         if activation is None:
             raise CheckpointError(
-                f"{folder / 'config.json'} names an unknown activation {config.get('activation')!r}; the file was edited."
+                f"{folder / 'config.json'} names an unknown activation {config.get('activation')!r}; it was edited."
             )
         return cls(
             arch,
@@ -167,7 +169,7 @@ class TransformerModel(Model):
         )
 
     def outputs(self, dtype: str) -> Outputs:
-        return TokenScores(typed_copy(self.module, dtype))
+        return ModuleOutputs(self.module, dtype, takes="tokens")
 
     def heads(self, ids: Sequence[int]) -> HeadsView | None:
         if self.wording is None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rote.data.vocabulary import PAD, Vocabulary
 from rote.errors import CheckpointError, DataError
 
-__all__ = ["FloatArray", "IntArray", "check_ids", "freeze", "integers", "padded", "reworded"]
+__all__ = ["FloatArray", "IntArray", "amounts", "check_ids", "freeze", "integers", "padded", "reworded"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -37,6 +37,24 @@ def integers(values: npt.ArrayLike, what: str, n_axes: int) -> IntArray:
     if raw.ndim != n_axes:
         raise DataError(f"{what} must have {n_axes} axes, got shape {raw.shape}.")
     return np.array(raw, dtype=np.int64, order="C")
+
+
+def amounts(values: npt.ArrayLike, what: str, shape: tuple[int, ...], owner: str) -> FloatArray:
+    """A private float64 copy without NaN, infinities or negative numbers; `owner` is what a row is called."""
+    try:
+        numbers = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be numbers.") from None
+    if numbers.shape != shape:
+        raise DataError(f"{what} must have shape {shape}, got {numbers.shape}.")
+    wrong = ~(np.isfinite(numbers) & (numbers >= 0))
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        where = f"{owner} {at[0] + 1}" + (f", token {at[1]}," if len(at) > 1 else "")
+        raise DataError(
+            f"{what} must be finite and not negative, but {where} has {numbers[at]} ({int(wrong.sum())} such in all)."
+        )
+    return numbers
 
 
 def check_ids(ids: IntArray, what: str, vocabulary: Vocabulary, owner: str) -> None:

@@ -140,8 +140,8 @@ class Table(Shown, ABC):
         return None
 
     def truth(self, ids: Any) -> dict[str, float] | None:
-        """What is true of a context of token ids: answers with their probabilities (several labels are one answer, side by
-        side); None where the table has no such context."""
+        """What is true of a context of token ids: answers with their probabilities; several labels are one answer, side
+        by side. None where the table has no such context."""
         return None
 
     def __len__(self) -> int:

@@ -23,17 +23,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rote.config import Dtype, Shape
-from rote.data._arrays import FloatArray, IntArray, check_ids, freeze, integers, reworded
+from rote.data._arrays import FloatArray, IntArray, amounts, check_ids, freeze, integers, reworded
 from rote.data.conflicts import n_repeats, row_codes
-from rote.data.demand import Demand
 from rote.data.distribution_store import FILE, pack, unpack
 from rote.data.divergence import Divergence, score_divergence
 from rote.data.files import check_cells, write_frame
 from rote.data.outputs import Outputs
 from rote.data.reading import Choices, Reading
 from rote.data.source import Source
-from rote.data.table import Inputs, Table
+from rote.data.token_table import TokenTable
 from rote.data.tokenise import encode
 from rote.data.vocabulary import Vocabulary
 from rote.errors import CheckpointError, DataError, UsageError
@@ -70,26 +68,8 @@ def check_share(value: float, name: str, *, least: float = 0.0) -> float:
     return float(value)
 
 
-def _numbers(values: npt.ArrayLike, what: str, shape: tuple[int, ...]) -> FloatArray:
-    """A private float64 copy without NaN, infinities or negative numbers."""
-    try:
-        made = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise DataError(f"{what} must be numbers.") from None
-    if made.shape != shape:
-        raise DataError(f"{what} must have shape {shape}, got {made.shape}.")
-    wrong = ~(np.isfinite(made) & (made >= 0))
-    if wrong.any():
-        at = tuple(int(k) for k in np.argwhere(wrong)[0])
-        where = f"context {at[0] + 1}" + (f", token {at[1]}" if len(at) > 1 else "")
-        raise DataError(
-            f"{what} must be finite and not negative, but {where} has {made[at]} ({int(wrong.sum())} such in all)."
-        )
-    return made
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class DistributionTable(Table):
+class DistributionTable(TokenTable):
     """T distinct contexts of S tokens, a prior over them, and a distribution over N next tokens for each.
 
     Prior and rows must sum to one (within 1e-6, and are then brought to one exactly); `from_counts` normalises counts.
@@ -124,8 +104,8 @@ class DistributionTable(Table):
                 f"contexts must be distinct, but {repeats} of {n} repeat an earlier one; add their counts up with "
                 "DistributionTable.from_counts."
             )
-        prior = _numbers(self.prior, "the prior", (n,))
-        rows = _numbers(self.probabilities, "probabilities", (n, size))
+        prior = amounts(self.prior, "the prior", (n,), "context")
+        rows = amounts(self.probabilities, "probabilities", (n, size), "context")
         _normalise(prior, rows)
         check_share(self.smoothing, "smoothing")
         freeze(self, contexts=contexts, prior=prior, probabilities=rows)
@@ -149,7 +129,7 @@ class DistributionTable(Table):
         size = len(vocabulary)
         check_ids(rows, "contexts", vocabulary, "row")
         check_ids(goals, "targets", vocabulary, "row")
-        amounts = np.ones(len(rows)) if counts is None else _numbers(counts, "counts", (len(rows),))
+        weights = np.ones(len(rows)) if counts is None else amounts(counts, "counts", goals.shape, "row")
         _, first, place = np.unique(row_codes(rows, size), return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")  # contexts keep the order in which they first appear
         rank = np.empty_like(order)
@@ -157,7 +137,7 @@ class DistributionTable(Table):
         place = rank[place.reshape(-1)]
         _refuse_size(len(first), size)
         table = np.zeros((len(first), size))
-        np.add.at(table, (place, goals), amounts)
+        np.add.at(table, (place, goals), weights)
         kept = rows[first[order]]
         totals = table.sum(axis=1)
         if not (totals > 0).all():
@@ -172,26 +152,13 @@ class DistributionTable(Table):
         return cls(kept, totals / totals.sum(), table / totals[:, None], vocabulary, name)
 
     @property
-    def n_facts(self) -> int:
-        return len(self.contexts)
-
-    @property
     def n_contexts(self) -> int:
         """The papers' word for `n_facts`."""
         return len(self.contexts)
 
     @property
-    def context(self) -> int:
-        """Tokens per context."""
-        return int(self.contexts.shape[1])
-
-    @property
-    def vocab(self) -> int:
-        return len(self.vocabulary)
-
-    @property
-    def distinct_last_tokens(self) -> int:
-        return len(np.unique(self.contexts[:, -1]))
+    def n_targets(self) -> int:
+        return int(np.count_nonzero(self.unigram))
 
     @cached_property
     def n_zeros(self) -> int:
@@ -298,9 +265,6 @@ class DistributionTable(Table):
             digest.update(np.round(part, 9).astype("<f8", copy=False).tobytes())
         return digest.hexdigest()
 
-    def context_tokens(self, i: int) -> tuple[str, ...]:
-        return tuple(self.vocabulary.tokens[k] for k in self.contexts[i])
-
     def find(self, ids: Sequence[int]) -> int | None:
         """The place of a context, or None where the table does not have it."""
         if len(ids) != self.context:
@@ -339,27 +303,6 @@ class DistributionTable(Table):
         T log2 K, as for facts.
         """
         return self.n_facts * in_bits(self.unigram_kl)
-
-    @property
-    def words(self) -> Vocabulary:
-        return self.vocabulary
-
-    def demand(self, dtype: Dtype, shape: Shape) -> Demand:
-        return Demand(
-            self.n_facts,
-            self.vocab,
-            self.context,
-            dtype,
-            shape.d_model,
-            shape.n_heads,
-            distinct_last=self.distinct_last_tokens,
-            d_head=shape.d_head,
-            n_targets=int(np.count_nonzero(self.unigram)),
-            distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
-        )
-
-    def inputs(self, part: slice) -> Inputs:
-        return (self.contexts[part],)
 
     def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Divergence:
         return score_divergence(self, outputs, dtype)
@@ -428,11 +371,10 @@ class DistributionTable(Table):
         coded = encode(raw, columns, target, reading.tokens)
         words = coded.vocabulary
         table = cls.from_counts(coded.contexts, coded.targets, words, counts=counts, name=name or source.stem)
-        pad = words.pad_id
         reading = dataclasses.replace(
             reading,
             n_rows=len(coded.targets),
-            n_padded=0 if pad is None else int(np.count_nonzero(table.contexts[:, 0] == pad)),
+            n_padded=table.n_padded,
             columns=columns,
             target=(target,),
             weight=weight,

@@ -18,17 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rote.config import Dtype, Shape
-from rote.data._arrays import FloatArray, IntArray, check_ids, freeze, integers, padded, reworded
+from rote.data._arrays import FloatArray, IntArray, amounts, check_ids, freeze, integers, padded, reworded
 from rote.data.conflicts import conflict_error, n_repeats, resolve
-from rote.data.demand import Demand
 from rote.data.files import check_cells, write_frame
-from rote.data.outputs import Outputs
 from rote.data.reading import Choices, OnConflict, Reading, check_on_conflict
 from rote.data.source import Source
-from rote.data.table import Inputs, Table
+from rote.data.token_table import TokenTable
 from rote.data.tokenise import encode
-from rote.data.verification import Verification, score_leads
 from rote.data.vocabulary import PAD, Vocabulary
 from rote.errors import ConflictError, DataError, UsageError
 
@@ -36,7 +32,7 @@ __all__ = ["FactTable", "write_facts"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FactTable(Table):
+class FactTable(TokenTable):
     """T facts with distinct contexts of S tokens each, one target token, and perhaps a weight.
 
     Contexts are distinct by construction: repeats and contradictions are refused here, and settled by
@@ -64,7 +60,7 @@ class FactTable(Table):
             raise DataError("a context needs at least one token, got contexts of length 0.")
         check_ids(contexts, "contexts", self.vocabulary, "fact")
         check_ids(targets, "targets", self.vocabulary, "fact")
-        weights = None if self.weights is None else _check_weights(self.weights, len(targets))
+        weights = None if self.weights is None else amounts(self.weights, "weights", targets.shape, "fact")
         freeze(self, contexts=contexts, targets=targets, weights=weights)
         self._check_pad()
         if n_repeats(contexts, len(self.vocabulary)):
@@ -126,7 +122,7 @@ class FactTable(Table):
         ids = vocabulary._index
         rows = np.array([[ids[t] for t in [PAD] * (longest - len(row)) + list(row)] for row in contexts])
         goals = np.array([ids[token] for token in targets])
-        shares = None if weights is None else _check_weights(weights, len(goals))
+        shares = None if weights is None else amounts(weights, "weights", goals.shape, "fact")
         resolution = resolve(rows, goals, shares, len(vocabulary), on_conflict)
         if resolution.n_conflicts and on_conflict == "error":
             raise conflict_error(
@@ -199,32 +195,9 @@ class FactTable(Table):
         return FactTable(rows, np.searchsorted(used, self.targets), smaller, self.weights, self.name)
 
     @property
-    def n_facts(self) -> int:
-        return len(self.targets)
-
-    @property
-    def context(self) -> int:
-        """Tokens per context, padding included."""
-        return int(self.contexts.shape[1])
-
-    @property
-    def vocab(self) -> int:
-        return len(self.vocabulary)
-
-    @property
-    def distinct_last_tokens(self) -> int:
-        return len(np.unique(self.contexts[:, -1]))
-
-    @property
     def n_targets(self) -> int:
         """Distinct targets in use."""
         return len(np.unique(self.targets))
-
-    @property
-    def n_padded(self) -> int:
-        """Facts whose context is shorter than the longest one."""
-        pad = self.vocabulary.pad_id
-        return 0 if pad is None else int(np.count_nonzero(self.contexts[:, 0] == pad))
 
     @cached_property
     def sha256(self) -> str:
@@ -254,11 +227,6 @@ class FactTable(Table):
         weights = None if self.weights is None else self.weights[chosen]
         return FactTable(self.contexts[chosen], self.targets[chosen], self.vocabulary, weights, name or self.name)
 
-    def context_tokens(self, i: int) -> tuple[str, ...]:
-        """The tokens of one context, without padding."""
-        pad = self.vocabulary.pad_id
-        return tuple(self.vocabulary.tokens[k] for k in self.contexts[i] if k != pad)
-
     def fact_text(self, i: int) -> str:
         """One fact for people: `(paris, capital-of) -> france`."""
         if not -self.n_facts <= i < self.n_facts:
@@ -283,26 +251,7 @@ class FactTable(Table):
     def bits(self) -> float:
         return self.n_facts * math.log2(max(2, self.n_targets))
 
-    @property
-    def words(self) -> Vocabulary:
-        return self.vocabulary
-
-    def demand(self, dtype: Dtype, shape: Shape) -> Demand:
-        return Demand(
-            self.n_facts,
-            max(2, self.vocab),
-            self.context,
-            dtype,
-            shape.d_model,
-            shape.n_heads,
-            distinct_last=self.distinct_last_tokens,
-            d_head=shape.d_head,
-            n_targets=self.n_targets,
-            distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
-            structure_factors=self._structure_factors(),
-        )
-
-    def _structure_factors(self) -> tuple[float, ...]:
+    def structure_factors(self) -> tuple[float, ...]:
         """Shares of the size for random tables that are worth a try, by how often neighbours have the same target.
 
         Two facts are neighbours if their contexts differ in one position only. Where neighbours agree far more often
@@ -330,20 +279,6 @@ class FactTable(Table):
             return (0.025, 0.05, 0.1, 0.2, 0.4)
         return (0.3, 0.5, 0.75) if beyond_chance > 0.2 else ()
 
-    def inputs(self, part: slice) -> Inputs:
-        return (self.contexts[part],)
-
-    def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Verification:
-        word = self.vocabulary.token
-        return score_leads(
-            self,
-            self.targets,
-            outputs,
-            dtype,
-            context_text=lambda i: " ".join(word(int(t)) for t in self.contexts[i]),
-            target_text=word,
-        )
-
     def in_words_of(self, tokens: tuple[str, ...], length: int) -> FactTable:
         if self.vocabulary.tokens == tokens and self.context == length:
             return self
@@ -358,20 +293,6 @@ class FactTable(Table):
 
 
 table = FactTable
-
-
-def _check_weights(values: npt.ArrayLike, n_facts: int) -> FloatArray:
-    try:
-        weights = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("weights must be numbers, one per fact.") from None
-    if weights.shape != (n_facts,):
-        raise DataError(f"weights need shape ({n_facts},), one per fact, got {weights.shape}.")
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise DataError(f"weights must be finite and not negative, but fact {row + 1} has {weights[row]}.")
-    return weights
 
 
 def _text(context: Sequence[str], target: str) -> str:

@@ -16,17 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from rote.config import Dtype, Shape
 from rote.data._arrays import IntArray, check_ids, freeze, integers, padded, reworded
-from rote.data.demand import Demand
 from rote.data.files import check_cells, write_frame
-from rote.data.outputs import Outputs
 from rote.data.rawrows import RawRows
 from rote.data.reading import Choices, Reading
 from rote.data.source import Source
-from rote.data.table import Inputs, Table
+from rote.data.token_table import TokenTable
 from rote.data.tokenise import encode
-from rote.data.verification import Verification, score_leads
 from rote.data.vocabulary import PAD, Vocabulary
 from rote.errors import DataError, UsageError
 
@@ -34,7 +30,7 @@ __all__ = ["SequenceTable"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SequenceTable(Table):
+class SequenceTable(TokenTable):
     """T sequences of n tokens with n labels each, all ids of one vocabulary; the arrays are read-only copies."""
 
     contexts: IntArray
@@ -108,19 +104,6 @@ class SequenceTable(Table):
         write_frame(pl.DataFrame(cells), path)
         return Choices(self.kind, tokens="cells")
 
-    @property
-    def n_facts(self) -> int:
-        return len(self.contexts)
-
-    @property
-    def context(self) -> int:
-        """Tokens of a sequence."""
-        return int(self.contexts.shape[1])
-
-    @property
-    def vocab(self) -> int:
-        return len(self.vocabulary)
-
     @cached_property
     def n_targets(self) -> int:
         """Distinct labels."""
@@ -139,10 +122,7 @@ class SequenceTable(Table):
 
     def fact_text(self, i: int) -> str:
         """A sequence and its labels, for messages."""
-        return f"({self._text(self.contexts[i])}) -> ({self._text(self.targets[i])})"
-
-    def _text(self, ids: IntArray) -> str:
-        return " ".join(self.vocabulary.token(int(t)) for t in ids)
+        return f"({self.text(self.contexts[i])}) -> ({self.text(self.targets[i])})"
 
     def describe(self) -> dict[str, Any]:
         """Name, sizes and hash, ready for JSON."""
@@ -159,38 +139,6 @@ class SequenceTable(Table):
     def bits(self) -> float:
         return self.n_facts * self.context * math.log2(max(2, self.n_targets))
 
-    @property
-    def words(self) -> Vocabulary:
-        return self.vocabulary
-
-    def demand(self, dtype: Dtype, shape: Shape) -> Demand:
-        return Demand(
-            self.n_facts,
-            max(2, self.vocab),
-            self.context,
-            dtype,
-            shape.d_model,
-            shape.n_heads,
-            distinct_last=len(np.unique(self.contexts[:, -1])),
-            d_head=shape.d_head,
-            n_targets=self.n_targets,
-            distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
-        )
-
-    def inputs(self, part: slice) -> Inputs:
-        return (self.contexts[part],)
-
-    def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Verification:
-        """A sequence is recalled if every label of it is."""
-        return score_leads(
-            self,
-            self.targets,
-            outputs,
-            dtype,
-            context_text=lambda i: self._text(self.contexts[i]),
-            target_text=self.vocabulary.token,
-        )
-
     def in_words_of(self, tokens: tuple[str, ...], length: int) -> SequenceTable:
         if self.vocabulary.tokens == tokens and self.context == length:
             return self
@@ -201,7 +149,7 @@ class SequenceTable(Table):
 
     def truth(self, ids: Any) -> dict[str, float] | None:
         rows = np.flatnonzero((self.contexts == np.asarray(ids)).all(axis=1))
-        return {self._text(self.targets[row]): 1.0 for row in rows} or None
+        return {self.text(self.targets[row]): 1.0 for row in rows} or None
 
 
 table = SequenceTable

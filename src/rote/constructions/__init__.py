@@ -7,6 +7,7 @@ the file's name. Lists, plans, the command line, the explorer, the docs and the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rote.config import Dtype
 from rote.constructions._base import (
@@ -36,6 +37,7 @@ __all__ = [
     "Progress",
     "accepting",
     "get",
+    "kind_for",
     "option",
     "quiet",
     "register",
@@ -51,3 +53,11 @@ registry, register, get = _constructions.all, _constructions.register, _construc
 def accepting(kind: str, *, native: Dtype | None = None) -> Mapping[str, AnyConstruction]:
     """The constructions that take such tables, by key; only those made for a number format, if it is given."""
     return {key: one for key, one in registry().items() if kind in one.accepts and native in (None, one.native)}
+
+
+def kind_for(with_: str, options: Mapping[str, Any]) -> str | None:
+    """The kind of table that what was asked for takes, where it takes only one and a file could hold several."""
+    known = registry()
+    able = [known[with_]] if with_ in known else [one for one in known.values() if with_ == "auto" and options]
+    kinds = {kind for one in able if all(name in one.told for name in options) for kind in one.accepts}
+    return kinds.pop() if len(kinds) == 1 and "facts" not in kinds else None

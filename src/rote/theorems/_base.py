@@ -194,6 +194,10 @@ class Theorem(ABC):
     def bound(self, setting: Setting) -> Bound:
         """What the theorem says about a shape; never raises for a valid setting."""
 
+    def searches(self, arch: Architecture) -> bool:
+        """Whether it searches for its number at such a shape, which takes more than a moment."""
+        return False
+
     def make(
         self,
         setting: Setting,

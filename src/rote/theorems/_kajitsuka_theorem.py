@@ -42,6 +42,10 @@ class BitExtraction(Theorem):
         net = type(self).network(n_facts, arch.context, arch.vocab, arch.vocab, max_width=arch.d_mlp, shallow=True)
         return net if net is not None and net.depth <= arch.n_layers else None
 
+    def searches(self, arch: Architecture) -> bool:
+        """No network is shallower or narrower than this."""
+        return arch.n_layers >= 30 and arch.d_mlp >= 7
+
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch
         # There are no more facts than bags of tokens.

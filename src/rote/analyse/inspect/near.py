@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ import numpy.typing as npt
 from rote.data import PAD
 
 if TYPE_CHECKING:
-    from rote.data import FactTable
+    from rote.data import Table
     from rote.memory import Memory
 
-__all__ = ["MOST_TRIED", "NearMiss", "Neighbours", "answers", "near_misses"]
+__all__ = ["MOST_TRIED", "NearMiss", "Neighbours", "near_misses"]
 
 MOST_TRIED = 600
 """Tokens that are tried at a position: those of the facts first, then the first of the vocabulary."""
@@ -53,70 +53,51 @@ class Neighbours:
         return asdict(self)
 
 
-def answers(memory: Memory, contexts: IntArray) -> list[str]:
-    """The first answer to every context; of several labels all, side by side."""
-    import torch
+def near_misses(memory: Memory, ids: Sequence[int], facts: Table | None) -> list[Neighbours]:
+    """For every position the contexts with another token there; facts among them come with their truth.
 
-    from rote.memory import _as_exact
-
-    exact = _as_exact(memory.model)
-    with torch.no_grad():
-        if exact is not None:
-            found = memory.model(torch.from_numpy(contexts.copy())).reshape(len(contexts), -1).to(torch.int64).tolist()
-            known = [memory.vocabulary[i] for i in exact.labels]
-            return [" ".join(known[i] if 0 <= i < len(known) else "(no label)" for i in row) for row in found]
-        if memory.is_stock:
-            from rote.models.stock import stock_logits
-
-            pad = memory.vocabulary.index(PAD) if PAD in memory.vocabulary else None
-            best = stock_logits(memory.model, pad)(torch.from_numpy(contexts.copy())).argmax(dim=-1)
-        else:
-            best = memory.model(torch.from_numpy(contexts.copy())).argmax(dim=-1)
-    return [memory.vocabulary[i] for i in best.tolist()]
-
-
-def near_misses(memory: Memory, ids: Sequence[int], facts: FactTable | None) -> list[Neighbours]:
-    """For every position the contexts with another token there; facts among them come with their truth."""
-    middle = np.array(ids, dtype=np.int64)
-    own = answers(memory, middle[None])[0]
+    `facts` is a table of tokens in the words of the model (`Table.in_words_of`). A model without words has none.
+    """
     words = memory.vocabulary
-    found = []
+    if not words:
+        return []
+    middle = np.array(ids, dtype=np.int64)
+    (own,) = memory.model.first_answers(middle[None])
+    contexts: Any = None if facts is None else facts.inputs(slice(0, facts.n_facts))[0]
+    neighbours = []
     for position in range(len(middle)):
         if words[middle[position]] == PAD:
             continue
-        truths = _facts_beside(middle, position, facts)
-        others = _candidates(position, middle, facts, words, truths)
+        truths = {} if facts is None else _facts_beside(middle, position, facts, contexts)
+        others = _candidates(position, middle, contexts, words, truths)
         if not others:
             continue
         rows = np.repeat(middle[None], len(others), axis=0)
         rows[:, position] = others
-        said = answers(memory, rows)
+        said = memory.model.first_answers(rows)
         near = [
-            NearMiss(
-                position, words[token], words[truths[token]], answer, answer == words[truths[token]], answer == own
-            )
+            NearMiss(position, words[token], truths[token], answer, answer == truths[token], answer == own)
             for token, answer in zip(others, said, strict=True)
             if token in truths
         ]
         common = Counter(said).most_common(8)
         right = sum(one.right for one in near)
         same = sum(answer == own for answer in said)
-        found.append(Neighbours(position, len(others), same, len(near), right, tuple(common), tuple(near[:60])))
-    return found
+        neighbours.append(Neighbours(position, len(others), same, len(near), right, tuple(common), tuple(near[:60])))
+    return neighbours
 
 
-def _facts_beside(middle: IntArray, position: int, facts: FactTable | None) -> dict[int, int]:
-    """Tokens that make a fact of the context when they stand at this position, with the fact's target."""
-    if facts is None or facts.context != len(middle):
-        return {}
-    agree = (facts.contexts == middle).sum(axis=1) == len(middle) - 1
-    rows = np.flatnonzero(agree & (facts.contexts[:, position] != middle[position]))
-    return {int(facts.contexts[row, position]): int(facts.targets[row]) for row in rows}
+def _facts_beside(middle: IntArray, position: int, facts: Table, contexts: IntArray) -> dict[int, str]:
+    """Tokens that make a fact of the context when they stand at this position, with the likeliest answer to it."""
+    agree = (contexts == middle).sum(axis=1) == len(middle) - 1
+    beside = contexts[agree & (contexts[:, position] != middle[position])]
+    answers = {int(row[position]): facts.truth(row) or {} for row in beside}
+    return {token: max(truth, key=truth.__getitem__) for token, truth in answers.items()}
 
 
 def _candidates(
-    position: int, middle: IntArray, facts: FactTable | None, words: Sequence[str], truths: dict[int, int]
+    position: int, middle: IntArray, contexts: IntArray | None, words: Sequence[str], truths: Mapping[int, str]
 ) -> list[int]:
-    used = range(len(words)) if facts is None else np.unique(facts.contexts[:, position]).tolist()
+    used = range(len(words)) if contexts is None else np.unique(contexts[:, position]).tolist()
     others = [int(i) for i in used if i != middle[position] and words[i] != PAD and i not in truths]
     return [*truths, *others][:MOST_TRIED]

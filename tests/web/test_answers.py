@@ -11,19 +11,24 @@ import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rote
 from explorer import Explorer
+from rote import constructions
 from rote.capacity import bounds, plan
 from rote.cli.main import run
 from rote.config import Architecture
+from rote.data import random_distributions, random_vectors, write
 from rote.theorems import Demand, Setting, registry
 from rote.web.capacity import AXES, bounds_answer, plan_answer
 from rote.web.commands import command
 from rote.web.found import Folder
+from rote.web.options import SHAPE, constructions_answer, given_options
 
 
 def said(capsys: pytest.CaptureFixture[str], line: str) -> Any:
@@ -107,7 +112,7 @@ def test_a_build_is_the_model_of_the_command(explorer: Explorer, tmp_path: Any) 
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
         archive.extractall(tmp_path)
     memory = rote.load(tmp_path / "elements-model")
-    assert memory.certificate == built["certificate"]
+    assert memory.certificate.to_dict() == built["certificate"]
     # The command of the page, in a process of its own with as many threads: the same weights to the last bit.
     words = ["build", "elements", "--with", "dana2025_cor1", "--seed", "3", "-o", str(tmp_path / "own")]
     subprocess.run(
@@ -161,15 +166,54 @@ def test_refused_builds_say_why(explorer: Explorer) -> None:
     bags = next(one for one in checked["findings"] if one["assumption"] == "distinct up to order")
     assert bags["holds"] is False
     assert bags["offenders"] == ["fact 2: (y, x) -> 2"]
+    assert checked["first"] == ["(x, y) -> 1", "(y, x) -> 2"]
     id_ = explorer.ask("/api/builds", {"upload": made["id"], "with": "kajitsuka2025_next_token"})["id"]
     built = explorer.finished(id_)
     assert built["state"] == "failed"
-    assert "--with-positions" in built["message"]
+    assert "positions" in built["message"]
     assert "not finished" in json.loads(explorer.raw("GET", f"/api/builds/{id_}/zip")[2])["error"]
-    again = {"upload": made["id"], "with": "kajitsuka2025_next_token", "with_positions": True}
+    again = {"upload": made["id"], "with": "kajitsuka2025_next_token", "options": {"with_positions": True}}
     id_ = explorer.ask("/api/builds", again)["id"]
     assert explorer.finished(id_)["state"] == "done"
     assert explorer.ask(f"/api/models/{id_}/ask", {"words": ["y", "x"]})["answers"][0]["token"] == "2"
+    assert " --with-positions" in explorer.ask(f"/api/builds/{id_}")["command"]
+
+
+def test_options_are_those_of_the_records(explorer: Explorer) -> None:
+    listed = {one["construction"]: one for one in explorer.ask("/api/constructions")["constructions"]}
+    assert set(listed) == {key for key, one in constructions.registry().items() if one.verb == "build"}
+    for key, one in listed.items():
+        told = [SHAPE[name] for name in constructions.get(key).shaped_by]
+        assert (one["shape"], one["title"]) == (told, constructions.get(key).title)
+        assert [f["name"] for f in one["options"]] == [f.name for f in fields(constructions.get(key).Options)]
+        assert all(f["help"] for f in one["options"])
+    for options, words in (
+        ({"refin": True}, "did you mean 'refine'?"),
+        ({"refine": 1}, "true or false"),
+        ({"epsilon": "x"}, "must be a number"),
+        ({"starts": 1.5}, "whole number"),
+        (["refine"], "names with values"),
+    ):
+        assert words in explorer.ask("/api/builds", {"shipped": "elements", "options": options})["error"]
+    # An option of another construction is refused by the pipeline, in its words.
+    id_ = explorer.ask("/api/builds", {"shipped": "elements", "with": "mlp_fit", "options": {"rank1_qk": True}})["id"]
+    assert "rank1_qk is not for mlp_fit: it belongs to" in explorer.finished(id_)["message"]
+
+
+def test_a_new_construction_is_listed_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Told(constructions.Options):
+        taste: float | None = constructions.option(None, "How it should taste.")
+
+    class New(type(constructions.get("argmax_fit"))):  # type: ignore[misc]
+        key, title, Options = "", "A construction from elsewhere", Told
+
+    added = dict(constructions._constructions._added)
+    monkeypatch.setattr(constructions._constructions, "_added", added)
+    constructions.register("from_elsewhere", New())
+    (new,) = [one for one in constructions_answer()["constructions"] if one["construction"] == "from_elsewhere"]
+    assert new["options"] == [{"name": "taste", "form": "number", "default": None, "help": "How it should taste."}]
+    assert given_options({"options": {"taste": 0}}) == {"taste": 0.0}
 
 
 def test_ten_builds_wait_in_line_and_the_server_goes_on_answering(explorer: Explorer) -> None:
@@ -238,17 +282,70 @@ def test_sequences_words_and_characters(explorer: Explorer) -> None:
     tags = "\n".join(("sentence,tags", *rows, "")).encode()
     made = explorer.upload("tags.csv", tags)
     wanted = {"upload": made["id"], "with": "kajitsuka2025_seq2seq", "tokens": "words"}
-    assert explorer.ask("/api/check", wanted)["table"]["context"] == 5
+    checked = explorer.ask("/api/check", wanted)
+    assert (checked["kind"], checked["table"]["context"]) == ("sequences", 5)
+    assert checked["first"][1] == "(time flies like an arrow) -> (noun verb prep det noun)"
     id_ = explorer.ask("/api/builds", wanted)["id"]
     assert explorer.finished(id_)["state"] == "done"
     found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["time flies like an arrow"]})
     assert [one["token"] for one in found["answers"]] == ["noun", "verb", "prep", "det", "noun"]
     assert found["digits"]["label"] is not None
+    assert found["truth"] == "noun verb prep det noun"
     codes = explorer.upload("codes.csv", b"code,country\nKJFK,us\nLFPG,fr\nEG,uk\n")
     id_ = explorer.ask("/api/builds", {"upload": codes["id"], "tokens": "chars", "with": "mlp_fit"})["id"]
     assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
     found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["EG"]})
     assert (found["answers"][0]["token"], found["padding"], found["truth"]) == ("uk", 2, "uk")
+
+
+def test_distributions_are_checked_built_and_asked(explorer: Explorer, tmp_path: Any) -> None:
+    write(random_distributions(20, 2, 6, rng=np.random.default_rng(0)), tmp_path / "next.csv")
+    made = explorer.upload("next.csv", (tmp_path / "next.csv").read_bytes())
+    checked = explorer.ask("/api/check", {"upload": made["id"]})
+    assert (checked["kind"], checked["findings"], checked["read"]["weight"]) == ("distributions", None, "count")
+    assert checked["command"] == "rote plan next.csv"
+    assert "d_model" in checked["refused"][0]["reason"]
+    id_ = explorer.ask("/api/builds", {"upload": made["id"], "d_model": 5, "options": {"epsilon": 0.0}})["id"]
+    built = explorer.finished(id_)
+    assert built["state"] == "done", built
+    assert built["command"] == "rote build next.csv -o next-model --d-model 5 --epsilon 0.0"
+    assert built["certificate"]["read"]["source"] == "next.csv"
+    assert "file" not in built["certificate"]["read"]
+    assert "divergence" in built["sheet"]["grids"][0]["columns"][0]
+    about = explorer.ask(f"/api/models/{id_}")
+    assert about["facts_known"]
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": about["examples"][0]})
+    assert found["divergence"] < 0.01
+    assert found["answers"][0]["probability"] == pytest.approx(found["answers"][0]["true"], abs=0.05)
+
+
+def test_vectors_are_checked_and_built_and_not_asked(explorer: Explorer, tmp_path: Any) -> None:
+    write(random_vectors(12, 3, 5, rng=np.random.default_rng(0)), tmp_path / "v.safetensors")
+    content = (tmp_path / "v.safetensors").read_bytes()
+    made = explorer.upload("v.safetensors", content)
+    assert (made["columns"], made["rows"]) == ([], 12)
+    checked = explorer.ask("/api/check", {"upload": made["id"]})
+    assert (checked["kind"], checked["table"]["n_facts"]) == ("vectors", 12)
+    assert any(one["assumption"] == "Kruskal rank of queries" for one in checked["findings"]) and checked["plans"]
+    id_ = explorer.ask("/api/builds", {"upload": made["id"], "with": "mahdavi_random_features"})["id"]
+    assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
+    assert all(one["id"] != id_ for one in explorer.ask("/api/models")["models"])
+    assert "cannot be asked in words" in explorer.ask(f"/api/models/{id_}/ask", {"words": ["a"]})["error"]
+    assert "v.safetensors" in explorer.upload("v.safetensors", content[:-9])["error"]
+
+
+def test_no_file_that_a_certificate_names_is_opened(explorer: Explorer, tmp_path: Any) -> None:
+    (tmp_path / "own.csv").write_text("a,b,c\nx,y,1\ny,z,2\n", encoding="utf-8")
+    memory = rote.build(rote.read(tmp_path / "own.csv"), "dana2025_cor1").save(explorer.folder / "private")
+    assert memory.certificate.read is not None and memory.certificate.read["file"].endswith("own.csv")
+    id_ = next(one["id"] for one in explorer.ask("/api/models")["models"] if one["name"] == "private")
+    assert not explorer.ask(f"/api/models/{id_}")["facts_known"]
+    # Nor one that a certificate passes off as shipped.
+    path = explorer.folder / "private" / "certificate.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["read"] |= {"shipped": True, "source": str(tmp_path / "own.csv")}
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert not explorer.ask(f"/api/models/{id_}")["facts_known"]
 
 
 def test_a_missing_package_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

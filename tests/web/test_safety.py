@@ -14,7 +14,7 @@ import pytest
 
 from explorer import Explorer
 from rote.cli.main import run
-from rote.data import read_facts
+from rote.data import read
 from rote.errors import OutputError, RoteError
 from rote.web.guard import CONTENT_POLICY, Guard, own_hosts
 from rote.web.server import LOOPBACK, bind
@@ -109,7 +109,7 @@ def test_uploads_go_through_the_strict_reader(explorer: Explorer, tmp_path: Path
     file = tmp_path / "facts.csv"
     file.write_bytes(content)
     with pytest.raises(RoteError) as refused:
-        read_facts(file)
+        read(file)
     assert explorer.upload("facts.csv", content)["error"] == str(refused.value)
 
 
@@ -117,7 +117,7 @@ def test_contradictions_are_refused_by_the_checks(explorer: Explorer, tmp_path: 
     content = b"a,b\nx,1\nx,2\n"
     (tmp_path / "clash.csv").write_bytes(content)
     with pytest.raises(RoteError) as refused:
-        read_facts(tmp_path / "clash.csv")
+        read(tmp_path / "clash.csv")
     made = explorer.upload("clash.csv", content)
     assert explorer.ask("/api/check", {"upload": made["id"]})["error"] == str(refused.value)
     assert explorer.ask("/api/check", {"upload": made["id"], "on_conflict": "first"})["table"]["n_facts"] == 1

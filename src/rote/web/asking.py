@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -34,23 +35,29 @@ def routes(state: State) -> list[Route]:
 
 
 def models(state: State) -> list[dict[str, Any]]:
-    """Builds of this explorer, newest first, then model directories of the folder."""
-    made = [
-        {"id": build.id, "name": build.title, "from": "built here", **_facts_of(build.certificate or {})}
+    """Builds of this explorer, newest first, then model directories of the folder: all that can be asked in words."""
+    built = [
+        {"id": build.id, "name": build.title, "from": "built here", **_summary(build.certificate or {})}
         for build in reversed(state.builds.finished())
+        if _has_words(build.folder)
     ]
     lying = []
     for item in state.folder.look("model"):
         try:
-            found = json.loads((item.path / "certificate.json").read_bytes()[:50_000_000])
+            certificate = json.loads((item.path / "certificate.json").read_bytes()[:50_000_000])
         except (OSError, ValueError):
             continue
-        if isinstance(found, dict) and found.get("data") != "vectors" and found.get("task") != "distribution":
-            lying.append({"id": item.id, "name": item.name, "from": "folder", **_facts_of(found)})
-    return made + lying
+        if isinstance(certificate, dict) and _has_words(item.path):
+            lying.append({"id": item.id, "name": item.name, "from": "folder", **_summary(certificate)})
+    return built + lying
 
 
-def _facts_of(certificate: dict[str, Any]) -> dict[str, Any]:
+def _has_words(folder: Path) -> bool:
+    """Models that read words have a tokenizer beside the weights, whatever their kind."""
+    return (folder / "tokenizer.json").is_file()
+
+
+def _summary(certificate: dict[str, Any]) -> dict[str, Any]:
     return {name: certificate.get(name) for name in ("facts", "construction", "params", "dtype")}
 
 
@@ -74,8 +81,8 @@ def _complete(state: State, request: Request) -> dict[str, Any]:
     prefix, position = query.get("prefix", "")[:200], query.get("position", "0")
     if not position.isdecimal() or len(position) > 6:
         raise UsageError("position must be a whole number.")
-    found = state.reader.call("complete", {**args, "prefix": prefix, "position": int(position)}, seconds=ASK_SECONDS)
-    return {"tokens": found}
+    wanted = {**args, "prefix": prefix, "position": int(position)}
+    return {"tokens": state.reader.call("complete", wanted, seconds=ASK_SECONDS)}
 
 
 def _ask(state: State) -> Handler:
@@ -88,9 +95,9 @@ def _ask(state: State) -> Handler:
         if not 1 <= top <= 50:
             raise UsageError(f"top must be from 1 to 50, got {top}.")
         args, name = await run_in_threadpool(_model, state, request.path_params["id"])
-        found = await run_in_threadpool(
+        said = await run_in_threadpool(
             state.reader.call, "ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS
         )
-        return answer({**found, "command": command("ask", name, *words, top=None if top == 5 else top)})
+        return answer({**said, "command": command("ask", name, *words, top=None if top == 5 else top)})
 
     return guarded(work)

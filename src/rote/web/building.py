@@ -10,11 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from rote.config import DTYPES
+from rote.config import check_dtype
+from rote.data.reading import check_on_conflict, check_tokens
 from rote.errors import DataError, UnknownName, UsageError
 from rote.web.answers import Handler, answer, flag, guarded, in_thread, number, read_json, text, texts
 from rote.web.commands import command
 from rote.web.jobs import Build
+from rote.web.options import SHAPE, architectures, constructions_answer, given_options
 from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload
 
 if TYPE_CHECKING:
@@ -27,13 +29,13 @@ __all__ = ["routes"]
 CHECK_SECONDS = 120.0
 _PATIENCE = 5
 """So many times the limit is read, and thrown away, before the connection is cut."""
-_CUTS = ("cells", "words", "chars")
 
 
 def routes(state: State) -> list[Route]:
     """The questions of this page."""
     return [
         Route("/api/shipped", in_thread(lambda request: _shipped())),
+        Route("/api/constructions", in_thread(lambda request: constructions_answer())),
         Route("/api/warm", _warm(state), methods=["POST"]),
         Route("/api/uploads", _upload(state), methods=["POST"]),
         Route("/api/check", _check(state), methods=["POST"]),
@@ -78,14 +80,14 @@ def _upload(state: State) -> Handler:
             # Refused only now, so that a browser has sent all and hears the sentence.
             _refuse_long(label, size, lines)
             upload = Upload(id_, label, kind, path, size)
-            found = await run_in_threadpool(
+            content = await run_in_threadpool(
                 state.reader.call, "columns", {"source": _of_upload(upload)}, seconds=CHECK_SECONDS
             )
         except BaseException:
             path.unlink(missing_ok=True)
             raise
         state.store.keep_upload(upload, state.builds.sources_in_use())
-        return answer({"id": id_, "label": label, "size": size, **found})
+        return answer({"id": id_, "label": label, "size": size, **content})
 
     return guarded(work)
 
@@ -124,29 +126,33 @@ def _source(state: State, record: dict[str, Any]) -> dict[str, str]:
 
 
 def _reading(state: State, record: dict[str, Any]) -> dict[str, Any]:
-    """How the facts are read."""
-    cut = text(record, "tokens", 20)
-    if cut is not None and cut not in _CUTS:
-        raise UnknownName("way of making tokens", cut, _CUTS)
+    """How the facts are read, and what decides of which kind they are."""
+    cut, conflict = text(record, "tokens", 20), text(record, "on_conflict", 20)
     return {
         "source": _source(state, record),
-        "target": text(record, "target"),
-        "context": texts(record, "context", 1000),
-        "tokens": cut,
-        "on_conflict": text(record, "on_conflict", 20),
+        "target": texts(record, "target", 1000),
+        "columns": texts(record, "columns", 1000),
+        "tokens": None if cut is None else check_tokens(cut),
+        "on_conflict": None if conflict is None else check_on_conflict(conflict),
+        "weight": text(record, "weight"),
         "with_": text(record, "with", 100) or "auto",
+        "options": given_options(record),
     }
 
 
 def _read_options(reading: dict[str, Any]) -> dict[str, Any]:
-    context = reading["context"]
+    names = {key: None if reading[key] is None else ",".join(reading[key]) for key in ("target", "columns")}
     conflict = reading["on_conflict"]
     return {
         "tokens": reading["tokens"],
-        "target": reading["target"],
-        "context": None if context is None else ",".join(context),
+        **names,
+        "weight": reading["weight"],
         "on_conflict": None if conflict in (None, "error") else conflict,
     }
+
+
+def _named(reading: dict[str, Any]) -> str | None:
+    return None if reading["with_"] == "auto" else str(reading["with_"])
 
 
 def _check(state: State) -> Handler:
@@ -154,8 +160,10 @@ def _check(state: State) -> Handler:
         reading = await run_in_threadpool(_reading, state, await read_json(request))
         source = reading["source"]
         name = source.get("shipped") or source["label"]
-        found = await run_in_threadpool(state.reader.call, "check", reading, seconds=CHECK_SECONDS)
-        return answer({**found, "command": command("check", name, **_read_options(reading))})
+        checked = await run_in_threadpool(state.reader.call, "check", reading, seconds=CHECK_SECONDS)
+        # Where there is nothing to check, the plans are the answer.
+        verb, more = ("plan", {"with_": _named(reading)}) if checked["findings"] is None else ("check", {})
+        return answer({**checked, "command": command(verb, name, **more, **_read_options(reading))})
 
     return guarded(work)
 
@@ -171,36 +179,33 @@ def _start(state: State) -> Handler:
 
 def _build(state: State, record: dict[str, Any]) -> Build:
     reading = _reading(state, record)
-    dtype, arch = text(record, "dtype", 20), text(record, "arch", 20) or "rote"
-    if dtype is not None and dtype not in DTYPES:
-        raise UnknownName("number format", dtype, DTYPES)
-    if arch not in ("rote", "llama"):
-        raise UnknownName("architecture", arch, ("rote", "llama"))
+    dtype, arch = text(record, "dtype", 20), text(record, "arch", 20)
+    if dtype is not None:
+        check_dtype(dtype)
+    if arch is not None and arch not in architectures():
+        raise UnknownName("architecture", arch, architectures())
     seed = number(record, "seed") or 0
     if seed < 0:
         raise UsageError(f"a seed is a whole number from 0, got {seed}.")
-    shape = {name: number(record, name) for name in ("heads", "d_model", "d_head", "d_mlp")}
-    switches = {name: flag(record, name) for name in ("rank1_qk", "refine", "partial", "with_positions")}
-    variant = text(record, "variant", 4)
-    source = reading["source"]
+    shape = {name: number(record, said) for name, said in SHAPE.items()}
+    partial, with_, source = flag(record, "partial"), reading["with_"], reading["source"]
     name = source.get("shipped") or source["label"]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:40] or "facts"
     id_ = state.store.new_id()
-    with_ = reading["with_"]
     said = command(
         "build",
         name,
         o=f"{stem}-model",
-        with_=None if with_ == "auto" else with_,
-        **shape,
+        with_=_named(reading),
+        **{SHAPE[part]: value for part, value in shape.items()},
         dtype=dtype,
-        variant=variant,
-        **switches,
-        arch=None if arch == "rote" else arch,
+        **reading["options"],
+        partial=partial,
+        arch=arch,
         seed=seed or None,
         **_read_options(reading),
     )
-    args = {**reading, **shape, **switches, "dtype": dtype, "arch": arch, "seed": seed, "variant": variant}
+    args = {**reading, "shape": shape, "partial": partial, "dtype": dtype, "arch": arch, "seed": seed}
     args["zip_name"] = f"{stem}-model"
     title = f"{name}, {with_}" if with_ != "auto" else name
     return Build(id_, title, args, said, state.store.model_folder(id_), source)
@@ -210,7 +215,7 @@ def _one(state: State, request: Request) -> dict[str, Any]:
     id_ = request.path_params["id"]
     build = state.builds.get(id_)
     record = next(one for one in state.builds.records() if one["id"] == id_)
-    return {**record, "certificate": build.certificate}
+    return {**record, "certificate": build.certificate, "sheet": build.sheet}
 
 
 def _cancel(state: State, request: Request) -> dict[str, Any]:

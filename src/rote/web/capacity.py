@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from rote import capacity
 from rote.config import LARGEST, Architecture, check_dtype
 from rote.errors import RoteError, UnknownName, UsageError
 from rote.theorems import Bound, Demand, Setting, registry
-from rote.theorems._builder import Builder
 from rote.web.commands import command
 
 __all__ = ["AXES", "bounds_answer", "plan_answer"]
 
-AXES: dict[str, tuple[int, int]] = {
-    "heads": (1, 128),
-    "d_model": (2, 1024),
-    "d_head": (1, 256),
-    "context": (1, 512),
-    "vocab": (2, 50_000),
-    "layers": (1, 512),
-    "d_mlp": (1, 4096),
+AXES: dict[str, tuple[int, int, int | None]] = {
+    "heads": (1, 128, 8),
+    "d_model": (2, 1024, 64),
+    "d_head": (1, 256, None),
+    "context": (1, 512, 32),
+    "vocab": (2, 50_000, 1000),
+    "layers": (1, 512, 1),
+    "d_mlp": (1, 4096, 0),
 }
-"""What may lie along the chart, from where to where it is drawn unless the shape itself is beyond."""
+"""What may lie along the chart: from where to where it is drawn unless the shape itself is beyond, and the usual value.
+Heads are as wide as the model unless told otherwise."""
 
 POINTS = 20
-_DEEP, _WIDE = 30, 7
-"""No network of bit extraction is shallower or narrower."""
 _FIELDS = {"heads": "n_heads", "layers": "n_layers"}
-_USUAL = {"heads": 8, "d_model": 64, "context": 32, "vocab": 1000, "layers": 1, "d_mlp": 0}
 
 
 def whole(query: Mapping[str, str], name: str, usual: int | None) -> int | None:
@@ -45,7 +42,7 @@ def whole(query: Mapping[str, str], name: str, usual: int | None) -> int | None:
 
 
 def _needed(query: Mapping[str, str], name: str) -> int:
-    value = whole(query, name, _USUAL[name])
+    value = whole(query, name, AXES[name][2])
     assert value is not None, "there is a usual value"
     return value
 
@@ -74,22 +71,9 @@ def setting_of(query: Mapping[str, str]) -> tuple[Setting, bool]:
 
 
 @lru_cache(maxsize=4096)
-def _bounds(setting: Setting, slow: bool) -> tuple[Bound, ...]:
-    """All bounds, or those that take no search."""
-    return tuple(capacity.bounds(setting, None if slow else [key for key in registry() if key not in _searching()]))
-
-
-@cache
-def _searching() -> frozenset[str]:
-    """Theorems that search for their number where a shape is deep: bit extraction."""
-    return frozenset(key for key, one in registry().items() if isinstance(one, Builder) and one.native == "exact")
-
-
-def _takes_long(setting: Setting, axis: str, high: int) -> bool:
-    """Whether bit extraction has something to search for, anywhere along the axis."""
-    layers = max(setting.arch.n_layers, high if axis == "layers" else 0)
-    width = max(setting.arch.d_mlp, high if axis == "d_mlp" else 0)
-    return layers >= _DEEP and width >= _WIDE
+def _bounds(setting: Setting, without: tuple[str, ...]) -> tuple[Bound, ...]:
+    """All bounds but some."""
+    return tuple(capacity.bounds(setting, [key for key in registry() if key not in without]))
 
 
 def _places(low: int, high: int, also: int) -> list[int]:
@@ -108,24 +92,25 @@ def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, A
     if axis not in AXES:
         raise UnknownName("axis", axis, AXES)
     now = int(getattr(setting.arch, _FIELDS.get(axis, axis)))
-    low, high = AXES[axis]
+    low, high, _ = AXES[axis]
     high = min(LARGEST, max(high, 2 * now))
     xs = _places(min(low, max(1, now)), high, max(low, now))
-    everything = slow or not _takes_long(setting, axis, high)
+    far = setting.arch.replace(**{_FIELDS.get(axis, axis): high})
+    waiting = () if slow else tuple(key for key, one in registry().items() if one.searches(far))
     lines: dict[str, dict[str, Any]] = {}
     for x in xs:
-        for bound in _along(setting, axis, x, tied, everything):
+        for bound in _along(setting, axis, x, tied, waiting):
             line = lines.setdefault(bound.theorem, {"kind": bound.kind, "y": [], "why": []})
             line["y"].append(bound.facts)
             line["why"].append(why_not(bound))
-    here = _bounds(setting, everything)
+    here = _bounds(setting, waiting)
     parts = setting.arch.count("full")
     return {
         "axis": axis,
         "x": xs,
         "now": now,
         "lines": [{"theorem": key, **line} for key, line in lines.items()],
-        "waiting": [] if everything else sorted(_searching()),
+        "waiting": list(waiting),
         "bounds": [{**bound.to_dict(), "why": why_not(bound)} for bound in here],
         "params": parts.to_dict(),
         "shape": setting.arch.to_dict(),
@@ -134,7 +119,7 @@ def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, A
     }
 
 
-def _along(setting: Setting, axis: str, x: int, tied: bool, slow: bool) -> tuple[Bound, ...]:
+def _along(setting: Setting, axis: str, x: int, tied: bool, without: tuple[str, ...]) -> tuple[Bound, ...]:
     """The bounds at one place of the axis; a place that no shape has is left empty, with the reason."""
     changes = {_FIELDS.get(axis, axis): x}
     if axis == "d_model" and tied:
@@ -142,7 +127,7 @@ def _along(setting: Setting, axis: str, x: int, tied: bool, slow: bool) -> tuple
     arch = setting.arch.replace(**changes)
     kruskal = None if setting.kruskal is None else min(setting.kruskal, arch.d_model)
     last = None if setting.distinct_last is None else min(setting.distinct_last, arch.vocab)
-    return _bounds(Setting(arch, setting.dtype, setting.shared_context, kruskal, last, setting.n_facts), slow)
+    return _bounds(Setting(arch, setting.dtype, setting.shared_context, kruskal, last, setting.n_facts), without)
 
 
 def why_not(bound: Bound) -> str:
@@ -190,12 +175,14 @@ def plan_answer(query: Mapping[str, str]) -> dict[str, Any]:
         max_params=most,
     )
     try:
-        found = capacity.plan(Demand(facts, vocab, context, dtype, max_params=most))
+        planned = capacity.plan(Demand(facts, vocab, context, dtype, max_params=most))
     except RoteError as error:
         return {"plans": [], "refused": [], "refusal": str(error), "command": said}
     return {
-        "plans": [{**item.to_dict(), "bits_per_param": facts * math.log2(vocab) / item.params} for item in found.plans],
-        "refused": [item.to_dict() for item in found.refused],
+        "plans": [
+            {**item.to_dict(), "bits_per_param": facts * math.log2(vocab) / item.params} for item in planned.plans
+        ],
+        "refused": [item.to_dict() for item in planned.refused],
         "refusal": None,
         "command": said,
     }

@@ -37,6 +37,8 @@ class Build:
     n_facts: int | None = None
     message: str = ""
     certificate: dict[str, Any] | None = None
+    sheet: dict[str, Any] | None = None
+    """The certificate for people."""
     made: float = field(default_factory=time.time)
     began: float | None = None
     ended: float | None = None
@@ -149,14 +151,15 @@ class Builds:
 
     def _run(self) -> None:
         while (build := self._next()) is not None:
-            state, message, certificate = self._built(build)
+            state, message, result = self._built(build)
             with self._change:
-                build.message, build.certificate, build.ended = message, certificate, time.time()
+                build.message, build.ended = message, time.time()
+                build.certificate, build.sheet = result.get("certificate"), result.get("sheet")
                 build.state = state
             if state == "cancelled" and not self._closed:
                 self.worker.warm()
 
-    def _built(self, build: Build) -> tuple[State, str, dict[str, Any] | None]:
+    def _built(self, build: Build) -> tuple[State, str, dict[str, Any]]:
         def notice(record: Mapping[str, Any]) -> None:
             if build.cancelled:
                 # Cancelled before the process was there to be stopped.
@@ -165,11 +168,11 @@ class Builds:
             build.recalled, build.n_facts = record["recalled"], record["n_facts"]
 
         try:
-            certificate = self.worker.call("build", {**build.args, "folder": str(build.folder)}, notice=notice)
+            result = self.worker.call("build", {**build.args, "folder": str(build.folder)}, notice=notice)
         except Gone as error:
-            return ("cancelled", "", None) if build.cancelled else ("failed", f"{error} Was there enough memory?", None)
+            return ("cancelled", "", {}) if build.cancelled else ("failed", f"{error} Was there enough memory?", {})
         except RoteError as error:
-            return "failed", str(error), None
+            return "failed", str(error), {}
         if build.cancelled:
-            return "cancelled", "", None
-        return "done", "", certificate
+            return "cancelled", "", {}
+        return "done", "", result

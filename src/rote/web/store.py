@@ -23,7 +23,7 @@ __all__ = ["MAX_UPLOAD_BYTES", "MAX_UPLOAD_LINES", "Store", "Upload"]
 MAX_UPLOAD_BYTES = 20_000_000
 MAX_UPLOAD_LINES = 200_000
 MAX_UPLOADS = 20
-ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl"}
+ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".safetensors": "safetensors"}
 _PREFIX = "rote-ui-"
 
 

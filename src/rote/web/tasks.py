@@ -1,20 +1,22 @@
 """What a worker process can be asked: checks, builds, questions, results. Plain records in, plain records out.
 
-Each is a few calls of the library, in the order in which the command line makes them.
+Each is a few calls of the library, in the order in which the command line makes them; nothing here knows a kind of
+table, model or construction.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.errors import RoteError
+from rote.errors import RoteError, UsageError
 from rote.web import run_tasks
 
 if TYPE_CHECKING:
-    from rote.data import FactTable, ReadReport, SequenceTable, Tokens
+    from rote.data import Table
     from rote.memory import Memory
 
 __all__ = ["TASKS"]
@@ -24,13 +26,16 @@ Task = Callable[[dict[str, Any], Notice], Any]
 
 _SHOWN = 8
 _MODELS = 3
-_held: dict[str, tuple[Memory, FactTable | None]] = {}
+_held: dict[str, tuple[Memory, Table | None]] = {}
 
 
 def _warm(args: dict[str, Any], notice: Notice) -> bool:
+    """What checks and builds need, so that the first one does not wait for it."""
     import torch
 
-    return torch.get_num_threads() > 0
+    from rote import assumptions, capacity, pipeline
+
+    return all((torch, assumptions, capacity, pipeline))
 
 
 def _bounds(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
@@ -39,32 +44,24 @@ def _bounds(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     return bounds_answer(args)
 
 
-def _read(args: dict[str, Any]) -> tuple[FactTable | SequenceTable, Tokens, ReadReport | None]:
-    """Facts as the command line reads them; the name of an upload stands where its path would."""
-    from rote.data import check_on_conflict, check_tokens, load_source, read_facts, read_sequences
+def _read(args: dict[str, Any]) -> Table:
+    """The table as the command line reads it; the name of an upload stands where its path would."""
+    from rote import constructions, data
 
-    source, tokens = args["source"], args.get("tokens")
-    cut = None if tokens is None else check_tokens(tokens)
-    conflict = check_on_conflict(args.get("on_conflict") or "error")
-    target, context = args.get("target"), args.get("context")
-    if "shipped" in source:
-        table, report = load_source(source["shipped"], target=target, context=context, tokens=cut, on_conflict=conflict)
-        return table, report.tokens, report
-    path, name = source["path"], Path(source["label"]).stem
+    source = args["source"]
     try:
-        if args.get("with_") == "kajitsuka2025_seq2seq":
-            names = None if target is None else [column.strip() for column in target.split(",")]
-            return (
-                read_sequences(path, target=names, context=context, tokens=cut or "cells", name=name),
-                cut or "cells",
-                None,
-            )
-        table, report = read_facts(
-            path, target=target, context=context, tokens=cut or "cells", on_conflict=conflict, name=name
+        return data.read(
+            source["shipped"] if "shipped" in source else Path(source["path"]),
+            kind=constructions.kind_for(args["with_"], args["options"]),
+            target=args["target"],
+            columns=args["columns"],
+            tokens=args["tokens"],
+            on_conflict=args["on_conflict"] or "error",
+            weight=args["weight"],
+            name=source.get("shipped") or Path(source["label"]).stem,
         )
     except RoteError as error:
         raise _renamed(error, source) from None
-    return table, report.tokens, report
 
 
 def _renamed(error: RoteError, source: dict[str, Any]) -> RoteError:
@@ -74,12 +71,15 @@ def _renamed(error: RoteError, source: dict[str, Any]) -> RoteError:
 
 
 def _columns(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
-    """The columns of a file and its first rows, before anything is chosen."""
-    from rote.data.files import read_raw
+    """The columns of a file and its first rows, before anything is chosen; a file without columns is read whole."""
+    from rote import data
 
     source = args["source"]
     try:
-        raw = read_raw(Path(source["path"]))
+        origin = data.Source.of(Path(source["path"]))
+        if not origin.has_rows:
+            return {"columns": [], "rows": data.read(Path(source["path"])).n_facts, "first": []}
+        raw = origin.rows
     except RoteError as error:
         raise _renamed(error, source) from None
     first = [[str(cell) for cell in row] for row in raw.frame.head(_SHOWN).rows()]
@@ -89,56 +89,47 @@ def _columns(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 def _check(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """The table, the assumptions that it meets, and the smallest shapes for it."""
     from rote import assumptions, capacity
-    from rote.data import FactTable
 
-    table, cut, report = _read(args)
+    table = _read(args)
     answer: dict[str, Any] = {
-        "table": table.describe()
-        if isinstance(table, FactTable)
-        else {"n_facts": table.n_facts, "context": table.context, "vocab": table.vocab},
-        "tokens": cut,
-        "read": None if report is None else report.to_dict(),
-        "findings": [],
+        "kind": table.kind,
+        "noun": table.noun,
+        "extent": table.extent,
+        "table": table.describe(),
+        "tokens": table.tokens,
+        "read": None if table.reading is None else table.reading.to_dict(),
+        "first": [table.fact_text(i) for i in range(min(_SHOWN, table.n_facts))],
+        "findings": None,
         "usable": [],
-        "plans": [],
-        "refused": [],
+        **capacity.plan(table).to_dict(),
     }
-    if not isinstance(table, FactTable):
+    try:
+        findings = assumptions.check(table, rng=0)
+    except UsageError:
+        # No theorem makes an assumption about such tables that could be checked.
         return answer
-    findings = assumptions.check(table, rng=0)
-    answer["first"] = [
-        {"context": list(table.context_tokens(i)), "target": table.vocabulary.tokens[table.targets[i]]}
-        for i in range(min(_SHOWN, table.n_facts))
-    ]
     answer["findings"] = [
         {**finding.to_dict(), "offenders": [_words(table, one) for one in finding.offenders[:_SHOWN]]}
         for finding in findings
     ]
-    answer["usable"] = [
-        {"theorem": one.theorem, "verdict": one.verdict, "reasons": list(one.reasons)}
-        for one in assumptions.usable(findings)
-    ]
-    planned = capacity.plan(capacity.data_demand(table))
-    answer["plans"] = [plan.to_dict() for plan in planned.plans]
-    answer["refused"] = [refusal.to_dict() for refusal in planned.refused]
+    answer["usable"] = findings.to_dict()["usable"]
     return answer
 
 
-def _words(table: FactTable, offender: Any) -> str:
+def _words(table: Table, offender: Any) -> str:
     """An offender for people: facts by their words, whatever else as it is."""
-    if isinstance(offender, int) and 0 <= offender < table.n_facts:
-        return f"fact {offender + 1}: {table.fact_text(offender)}"
-    if isinstance(offender, (list, tuple)) and all(isinstance(i, int) and 0 <= i < table.n_facts for i in offender):
-        return " / ".join(f"fact {i + 1}: {table.fact_text(i)}" for i in offender)
-    return str(offender)
+    rows = offender if isinstance(offender, (list, tuple)) else [offender]
+    if table.words is None or not all(isinstance(i, int) and 0 <= i < table.n_facts for i in rows):
+        return str(offender)
+    return " / ".join(f"fact {i + 1}: {table.fact_text(i)}" for i in rows)
 
 
 def _build(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """Read, build, verify, save, pack; progress on the way."""
-    from rote.building import build
+    from rote.pipeline import build
 
     notice({"stage": "read the facts", "done": 0, "total": 1, "recalled": None, "n_facts": None})
-    facts, cut, _ = _read(args)
+    table = _read(args)
     last = ("", 0.0)
 
     def progress(stage: str, done: int, total: int, recalled: int | None) -> None:
@@ -147,40 +138,34 @@ def _build(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         if stage == last[0] and now - last[1] < 0.1:
             return
         last = (stage, now)
-        notice({"stage": stage, "done": done, "total": total, "recalled": recalled, "n_facts": facts.n_facts})
+        notice({"stage": stage, "done": done, "total": total, "recalled": recalled, "n_facts": table.n_facts})
 
+    folder = Path(args["folder"])
     memory = build(
-        facts,
-        with_=args["with_"],
-        n_heads=args.get("heads"),
-        d_model=args.get("d_model"),
-        d_head=args.get("d_head"),
-        d_mlp=args.get("d_mlp"),
-        dtype=args.get("dtype"),
-        rank1_qk=args["rank1_qk"],
-        refine=args["refine"],
+        table,
+        args["with_"],
+        **args["shape"],
+        dtype=args["dtype"],
         arch=args["arch"],
-        tokens=cut,
+        options=args["options"],
         rng=args["seed"],
         partial=args["partial"],
-        variant=args.get("variant"),
-        with_positions=args["with_positions"],
+        workplace=folder.parent,
         progress=progress,
     )
-    source = args["source"]
-    context = args.get("context")
-    memory.certificate["read"] = {
-        "source": source.get("shipped") or source["label"],
-        "target": args.get("target"),
-        "context": None if context is None else ",".join(context),
-        "tokens": cut,
-        "on_conflict": args.get("on_conflict") or "error",
-    }
     progress("save", 0, 1, None)
-    folder = Path(args["folder"])
-    memory.save(folder)
+    memory = _named(memory, args["source"]).save(folder)
     _pack(folder, args["zip_name"])
-    return memory.certificate
+    return {"certificate": memory.certificate.to_dict(), "sheet": asdict(memory.sheet())}
+
+
+def _named(memory: Memory, source: Mapping[str, Any]) -> Memory:
+    """The certificate names an upload as its owner does; where it lay here is nobody's business."""
+    read = memory.certificate.read
+    if read is None or "label" not in source:
+        return memory
+    kept = {key: value for key, value in read.items() if key != "file"}
+    return replace(memory, certificate=memory.certificate.replace(read={**kept, "source": source["label"]}))
 
 
 def _pack(folder: Path, name: str) -> None:
@@ -195,10 +180,9 @@ def _pack(folder: Path, name: str) -> None:
     os.replace(part, whole)
 
 
-def _model(args: dict[str, Any]) -> tuple[Memory, FactTable | None]:
+def _model(args: dict[str, Any]) -> tuple[Memory, Table | None]:
     """A model and its facts, kept for the next question."""
-    from rote.data import FactTable, available
-    from rote.memory import load
+    from rote.pipeline import load
 
     folder = Path(args["folder"])
     # A directory that was written anew is another model.
@@ -207,49 +191,56 @@ def _model(args: dict[str, Any]) -> tuple[Memory, FactTable | None]:
         _held[key] = _held.pop(key)
         return _held[key]
     memory = load(folder)
-    facts: FactTable | None = None
-    source = args.get("source")
-    read = memory.certificate.get("read") or {}
-    if source is None and read.get("source") in {item.name for item in available()}:
-        source = {"shipped": read["source"]}
-    if source is not None:
-        context = read.get("context")
-        wanted = {
-            "source": source,
-            "target": read.get("target"),
-            "context": None if context is None else [name.strip() for name in context.split(",")],
-            "tokens": read.get("tokens"),
-            "on_conflict": read.get("on_conflict"),
-        }
-        try:
-            found = _read(wanted)[0]
-        except RoteError:
-            found = None
-        same = found is not None and found.sha256 == memory.certificate.get("facts_sha256")
-        facts = found if same and isinstance(found, FactTable) else None
-    _held[key] = (memory, facts)
+    try:
+        table = _facts(memory, args.get("source") or {})
+    except RoteError:
+        table = None
+    _held[key] = (memory, table)
     for old in list(_held)[: max(0, len(_held) - _MODELS)]:
         del _held[old]
     return _held[key]
+
+
+def _facts(memory: Memory, source: Mapping[str, Any]) -> Table | None:
+    """The table that a model was built from, in the model's words, where it is at hand: carried beside the weights,
+    shipped, or dropped on the page. A certificate may name any other file, and that is not opened."""
+    from rote.data import available
+
+    reading, wording = memory.certificate.reading, memory.model.wording
+    table = memory.carried
+    if table is None:
+        shipped = reading is not None and reading.shipped and reading.source in {item.name for item in available()}
+        if not shipped and "path" not in source:
+            return None
+        table = memory.table(source.get("path"))
+        if not memory.certificate.refers_to(table):
+            return None
+    if table.words is None or wording is None:
+        return None
+    return table.in_words_of(wording.vocabulary, wording.context)
+
+
+def _contexts(table: Table) -> Any:
+    """The contexts (T, S) of a table of tokens."""
+    return table.inputs(slice(0, table.n_facts))[0]
 
 
 def _about(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """A model's certificate, how it is asked, and a few of its facts."""
     import numpy as np
 
+    from rote.data import PAD
+
     memory, facts = _model(args)
-    examples = []
+    words, examples = memory.vocabulary, []
     if facts is not None:
         rows = np.random.default_rng(0).permutation(facts.n_facts)[:6]
-        examples = [
-            {"context": list(facts.context_tokens(int(i))), "target": facts.vocabulary.tokens[facts.targets[i]]}
-            for i in rows
-        ]
+        examples = [[words[i] for i in row if words[i] != PAD] for row in _contexts(facts)[rows].tolist()]
     return {
-        "certificate": memory.certificate,
-        "tokens": memory.tokens,
-        "context": int(memory.certificate["shape"]["context"]),
-        "vocab": len(memory.vocabulary),
+        "certificate": memory.certificate.to_dict(),
+        "tokens": memory.certificate.tokens,
+        "context": int(memory.certificate.shape["context"]),
+        "vocab": len(words) or None,
         "facts_known": facts is not None,
         "examples": examples,
     }
@@ -263,54 +254,38 @@ def _complete(args: dict[str, Any], notice: Notice) -> list[str]:
     prefix = args["prefix"].casefold()
     usual: set[int] = set()
     if facts is not None:
-        import numpy as np
-
         place = min(max(0, args["position"]), facts.context - 1)
-        usual = set(np.unique(facts.contexts[:, place]).tolist())
+        usual = set(_contexts(facts)[:, place].tolist())
 
     def rank(item: tuple[int, str]) -> tuple[bool, bool, int, str]:
         number, token = item
         return (number not in usual, not token.casefold().startswith(prefix), len(token), token)
 
-    found = [(i, t) for i, t in enumerate(memory.vocabulary) if t != PAD and prefix in t.casefold()]
-    return [token for _, token in sorted(found, key=rank)[:12]]
+    fitting = [(i, t) for i, t in enumerate(memory.vocabulary) if t != PAD and prefix in t.casefold()]
+    return [token for _, token in sorted(fitting, key=rank)[:12]]
 
 
 def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """The answers, and what the model did to find them."""
-    from rote.analyse.inspect import digit_trace, look_at_heads, near_misses
+    from rote.analyse.inspect import near_misses
     from rote.data import PAD
-    from rote.memory import _as_exact
 
     memory, facts = _model(args)
     words = args["words"]
-    answers = memory.ask(*words, top=args["top"])
-    ids = memory.encode(words)
-    exact = _as_exact(memory.model)
-    heads = look_at_heads(memory, ids)
-    trace = None
-    if exact is not None:
-        found = digit_trace(exact, ids)
-        known = [memory.vocabulary[i] for i in exact.labels]
-        trace = {**found.to_dict(), "variant": exact.variant, "precision": exact.precision}
-        trace["steps"] = [
-            {**step, "token": known[step["label"]] if step["label"] < len(known) else "–"} for step in trace["steps"]
-        ]
-    truth = None
-    if facts is not None:
-        import numpy as np
-
-        rows = np.flatnonzero((facts.contexts == np.array(ids)).all(axis=1))
-        truth = facts.vocabulary.tokens[facts.targets[rows[0]]] if len(rows) else None
+    answers, ids = memory.ask(*words, top=args["top"]), memory.encode(words)
+    context = [memory.vocabulary[i] for i in ids] if memory.vocabulary else words
+    truth = None if facts is None else facts.truth(ids)
+    heads = memory.model.heads(ids)
     return {
-        "context": [memory.vocabulary[i] for i in ids],
-        "padding": sum(memory.vocabulary[i] == PAD for i in ids),
-        "answers": [{"token": a.token, "probability": a.probability, "logit": a.logit} for a in answers],
-        "exact": exact is not None,
+        "context": context,
+        "padding": context.count(PAD),
+        "answers": [asdict(answer) for answer in answers],
+        "labels": memory.model.speaks_labels,
         "facts_known": facts is not None,
-        "truth": truth,
+        "truth": None if truth is None else max(truth, key=truth.__getitem__),
+        "divergence": memory.divergence(words),
         "heads": None if heads is None else heads.to_dict(),
-        "digits": trace,
+        "digits": memory.model.trace(ids),
         "near": [one.to_dict() for one in near_misses(memory, ids, facts)],
     }
 

@@ -7,9 +7,9 @@ import sys
 from functools import cache
 from typing import Any
 
+from rote import constructions
 from rote.config import Architecture
 from rote.theorems import Setting, Theorem, registry
-from rote.theorems._builder import Builder
 
 __all__ = ["theorem_record", "theorems_answer"]
 
@@ -26,11 +26,8 @@ def theorem_record(item: Theorem) -> dict[str, Any]:
         "kind": item.kind,
         "statement": item.statement,
         "promises": item.promises,
-        "constructive": item.constructive,
-        "builds": isinstance(item, Builder),
+        "constructive": item.key in constructions.registry(),
         "takes": "vectors" if item.takes_vectors else "tokens",
-        "builds_from": [item.takes, *item.also_takes] if isinstance(item, Builder) else [],
-        "native": item.native if isinstance(item, Builder) else None,
         "source": str(cite),
         "paper": cite.title,
         "arxiv": cite.arxiv,

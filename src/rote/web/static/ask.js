@@ -29,19 +29,19 @@ async function open() {
     return;
   }
   const c = about.certificate;
-  show($("#about"), `${num(c.facts)} facts by ${c.construction}, ${num(c.params)} ${c.max_bits ? "weights" : "parameters"}, ${c.dtype}; contexts of ${about.context} ${({ cells: "token", words: "word", chars: "character" })[about.tokens]}${about.context > 1 ? "s" : ""}, ${num(about.vocab)} tokens${about.facts_known ? "" : "; its facts are not at hand"}.`);
+  show($("#about"), `${num(c.facts)} facts by ${c.construction}, ${num(c.params)} parameters, ${c.dtype}; ${about.vocab === null ? "asked in plain text" : `contexts of ${about.context} ${({ cells: "token", words: "word", chars: "character" })[about.tokens]}${about.context > 1 ? "s" : ""}, ${num(about.vocab)} tokens`}${about.facts_known ? "" : "; its facts are not at hand"}.`);
   $("#question").hidden = false;
   inputs();
-  show($("#examples"), about.examples.length ? "Try " : "", about.examples.slice(0, 4).map((e) => h("button", { type: "button", class: "chip", onclick: () => { state.words = about.tokens === "chars" ? [e.context.join("")] : e.context; inputs(); ask(); } }, e.context.join(about.tokens === "chars" ? "" : " · "))));
+  show($("#examples"), about.examples.length ? "Try " : "", about.examples.slice(0, 4).map((e) => h("button", { type: "button", class: "chip", onclick: () => { state.words = about.tokens === "chars" ? [e.join("")] : e; inputs(); ask(); } }, e.join(about.tokens === "chars" ? "" : " · "))));
   if (state.words) ask();
 }
 
 /** One box a token where tokens are cells and few; else one box for the whole text. */
-const single = () => about.tokens !== "cells" || about.context > 8;
+const single = () => about.vocab === null || about.tokens !== "cells" || about.context > 8;
 
 function inputs() {
   if (single()) {
-    show($("#inputs"), combo(0, state.words?.join(about.tokens === "chars" ? "" : " ") ?? "", about.tokens === "chars" ? "text" : "tokens"));
+    show($("#inputs"), combo(0, state.words?.join(about.tokens === "chars" ? "" : " ") ?? "", about.vocab === null || about.tokens === "chars" ? "text" : "tokens"));
   } else {
     show($("#inputs"), Array.from({ length: about.context }, (_, i) => combo(i, state.words?.[i] ?? "", `token ${i + 1}`)));
   }
@@ -104,12 +104,17 @@ async function ask() {
 function answer(found) {
   const box = $("#answer");
   box.hidden = false;
-  const top = found.answers[0];
-  const verdict = found.truth !== null ? (found.exact ? found.answers.map((a) => a.token).join(" ") : top.token) === found.truth ? h("span", { class: "tag done" }, "a fact, recalled") : h("span", { class: "tag failed" }, `a fact: ${found.truth}`) : found.facts_known ? h("span", { class: "tag" }, "not one of the facts: the answer means nothing") : null;
-  say(`Answer: ${top.token}`);
-  show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: "said" }, found.exact ? found.answers.map((a) => a.token).join("  ") : top.token), " ", verdict),
-    found.exact ? h("p", { class: "hint" }, "An exact network gives one label, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), h("th", { scope: "col", class: "right" }, "logit"))),
-      h("tbody", {}, found.answers.map((a) => h("tr", {}, h("td", {}, a.token), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * a.probability}%` }))), h("td", { class: "right" }, `${(100 * a.probability).toFixed(2)} %`), h("td", { class: "right" }, num(a.logit, 5)))))),
+  const said = (found.labels ? found.answers : found.answers.slice(0, 1)).map((a) => a.token).join(" ");
+  const known = found.answers.some((a) => a.true !== null);
+  const share = (p) => `${(100 * p).toFixed(2)} %`;
+  const tag = (kind, words) => h("span", { class: `tag ${kind}` }, words);
+  const verdict = found.divergence !== null ? tag("", `${num(found.divergence)} nats from the table`)
+    : found.truth !== null ? (said === found.truth ? tag("done", "a fact, recalled") : tag("failed", `a fact: ${found.truth}`))
+    : found.facts_known ? tag("", "not one of the facts: the answer means nothing") : null;
+  say(`Answer: ${said}`);
+  show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: "said" }, said), " ", verdict),
+    found.labels ? h("p", { class: "hint" }, "This model gives labels, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), known ? h("th", { scope: "col", class: "right" }, "true") : null, h("th", { scope: "col", class: "right" }, "logit"))),
+      h("tbody", {}, found.answers.map((a) => h("tr", {}, h("td", {}, a.token), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * a.probability}%` }))), h("td", { class: "right" }, share(a.probability)), known ? h("td", { class: "right" }, share(a.true)) : null, h("td", { class: "right" }, num(a.logit, 5)))))),
     commandLine(found.command));
 }
 

@@ -1,26 +1,27 @@
-import { $, h, show, api, num, percent, duration, bytes, address, setAddress, newest, commandLine, problem, field, say } from "./lib.js";
+import { $, h, show, api, num, bytes, duration, address, setAddress, newest, commandLine, problem, field, say } from "./lib.js";
 
 const given = address();
+const OPTION = "option.";
 const state = {
-  shipped: given.shipped || (given.upload ? null : "elements"), upload: given.upload || null, tokens: given.tokens || null, target: given.target || null,
-  context: given.context ? given.context.split("\t") : null, on_conflict: given.on_conflict || "error", with: given.with || "auto", job: given.job || null,
-  heads: null, d_model: null, d_head: null, d_mlp: null, dtype: given.dtype || null, variant: given.variant || null, seed: 0, arch: "rote",
-  rank1_qk: false, refine: false, partial: false, with_positions: given.with_positions === "1",
+  shipped: given.shipped || (given.upload ? null : "elements"), upload: given.upload || null, tokens: given.tokens || null, target: given.target?.split("\t") ?? null,
+  columns: given.columns?.split("\t") ?? null, weight: given.weight || null, on_conflict: given.on_conflict || "error", with: given.with || "auto", job: given.job || null,
+  arch: given.arch || null, dtype: given.dtype || null, seed: 0, partial: false, shape: {}, options: {},
 };
-let shipped = [], builders = [], file = null, builds = [], shownResult = "";
+let shipped = [], constructions = [], architectures = [], file = null, builds = [], shownResult = "", kind = null, read = null;
 
 const remember = () => setAddress({
-  shipped: state.shipped, upload: state.upload, tokens: state.tokens, target: state.target, context: state.context?.join("\t"),
+  shipped: state.shipped, upload: state.upload, tokens: state.tokens, target: state.target?.join("\t"), columns: state.columns?.join("\t"), weight: state.weight,
   on_conflict: state.on_conflict === "error" ? null : state.on_conflict, with: state.with === "auto" ? null : state.with,
-  dtype: state.dtype, variant: state.variant, with_positions: state.with_positions ? 1 : null, job: state.job,
+  arch: state.arch, dtype: state.dtype, ...Object.fromEntries(Object.entries(state.options).map(([name, value]) => [OPTION + name, String(value)])), job: state.job,
 });
 const reading = () => ({
-  shipped: state.shipped, upload: state.upload, tokens: state.tokens, target: state.target, context: state.context,
-  on_conflict: state.on_conflict, with: state.with,
+  shipped: state.shipped, upload: state.upload, tokens: state.tokens, target: state.target, columns: state.columns, weight: state.weight,
+  on_conflict: state.on_conflict, with: state.with, options: state.options,
 });
 
 function pick(changes) {
-  Object.assign(state, changes, { tokens: null, target: null, context: null });
+  Object.assign(state, changes, { tokens: null, target: null, columns: null, weight: null });
+  read = null;
   facts();
   token();
   check();
@@ -37,37 +38,37 @@ async function take(chosen) {
   show($("#upload"), h("p", { class: "hint" }, `Reading ${chosen.name} …`));
   try {
     if (chosen.size > 20e6) throw new Error(`${chosen.name} is ${bytes(chosen.size)}, and this page takes 20 MB; rote build on the command line takes more.`);
-    const found = await api(`/api/uploads?name=${encodeURIComponent(chosen.name)}`, { body: chosen, raw: true });
-    file = found;
-    show($("#upload"), h("p", { class: "row wrap" }, h("b", { class: "filename" }, found.label), h("span", { class: "hint" }, `${num(found.rows)} rows, ${found.columns.length} columns, ${bytes(found.size)}`)));
-    pick({ shipped: null, upload: found.id });
+    file = await api(`/api/uploads?name=${encodeURIComponent(chosen.name)}`, { body: chosen, raw: true });
+    show($("#upload"), h("p", { class: "row wrap" }, h("b", { class: "filename" }, file.label), h("span", { class: "hint" }, `${num(file.rows)} rows, ${file.columns.length ? `${file.columns.length} columns, ` : ""}${bytes(file.size)}`)));
+    pick({ shipped: null, upload: file.id });
   } catch (error) {
     show($("#upload"), problem(error.message));
     say(error.message);
   }
 }
 
+/** How the file is read; what was not chosen here is as the reader found it. */
 function token() {
   const own = shipped.find((s) => s.name === state.shipped);
   const usual = own ? own.tokens : "cells";
-  const words = { cells: "whole cells", words: "words", chars: "characters" };
-  show($("#cuts"), Object.entries(words).map(([cut, label]) => h("button", { type: "button", "aria-pressed": String((state.tokens || usual) === cut), onclick: () => {
-    state.tokens = cut === usual ? null : cut;
-    token();
-    check();
-  } }, label)));
   const columns = own ? own.columns : file?.columns || [];
-  const target = state.target || columns.at(-1);
-  const chosen = state.context || columns.filter((c) => c !== target);
+  const cuts = { cells: "whole cells", words: "words", chars: "characters" };
+  const change = (values) => { Object.assign(state, values); token(); check(); };
+  show($("#cuts"), columns.length ? Object.entries(cuts).map(([cut, label]) => h("button", { type: "button", "aria-pressed": String((state.tokens || usual) === cut), onclick: () => change({ tokens: cut === usual ? null : cut }) }, label)) : null);
+  const target = state.target || (read?.target.length ? read.target : columns.slice(-1));
+  const weight = state.weight || read?.weight || "";
+  const others = columns.filter((c) => !target.includes(c) && c !== weight);
+  const chosen = state.columns || (read?.columns.length ? read.columns : others);
+  const select = (label, values, now, onchange) => field(label, h("select", { onchange: (e) => onchange(e.target.value) }, values.map(([v, t]) => h("option", { value: v, selected: v === now }, t))));
+  const joined = target.join("\t");
   show($("#columns"), columns.length ? h("div", { class: "row wrap columns" },
-    h("fieldset", {}, h("legend", {}, "Context"), columns.filter((c) => c !== target).map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: chosen.includes(c), onchange: (e) => {
-      const next = columns.filter((d) => d !== target && (d === c ? e.target.checked : chosen.includes(d)));
-      state.context = next.length && next.length < columns.length - 1 ? next : null;
-      token();
-      check();
+    h("fieldset", {}, h("legend", {}, "Context"), others.map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: chosen.includes(c), onchange: (e) => {
+      const next = others.filter((d) => (d === c ? e.target.checked : chosen.includes(d)));
+      change({ columns: next.length && next.length < others.length ? next : null });
     } }), c))),
-    field("Target", h("select", { onchange: (e) => { state.target = e.target.value === columns.at(-1) ? null : e.target.value; state.context = null; token(); check(); } }, columns.map((c) => h("option", { value: c, selected: c === target }, c)))),
-    field("Contradictions", h("select", { onchange: (e) => { state.on_conflict = e.target.value; check(); } }, [["error", "refuse"], ["first", "keep the first"], ["last", "keep the last"]].map(([v, t]) => h("option", { value: v, selected: v === state.on_conflict }, t))))) : null);
+    select("Target", [...(target.length > 1 ? [[joined, target.join(", ")]] : []), ...columns.map((c) => [c, c])], joined, (v) => change({ target: v.split("\t"), columns: null })),
+    columns.length > 2 ? select("Counts", [["", "none"], ...columns.map((c) => [c, c])], weight, (v) => change({ weight: v || null, columns: null })) : null,
+    select("Contradictions", [["error", "refuse"], ["first", "keep the first"], ["last", "keep the last"]], state.on_conflict, (v) => change({ on_conflict: v }))) : null);
 }
 
 const check = newest(async () => {
@@ -76,8 +77,11 @@ const check = newest(async () => {
   $("#go").disabled = true;
   try {
     const found = await api("/api/check", { body: reading() });
-    sample(found);
+    show($("#sample"), h("ul", { class: "facts", "aria-label": "The first facts" }, found.first.slice(0, 5).map((fact) => h("li", {}, h("span", { class: "token" }, fact)))));
     findings(found);
+    read = found.read;
+    token();
+    if (found.kind !== kind) { kind = found.kind; options(); }
     $("#go").disabled = false;
   } catch (error) {
     show($("#sample"));
@@ -86,57 +90,88 @@ const check = newest(async () => {
   $("#checks").removeAttribute("aria-busy");
 });
 
-function sample(found) {
-  if (!found.first) { show($("#sample")); return; }
-  show($("#sample"), h("ul", { class: "facts", "aria-label": "The first facts" }, found.first.slice(0, 5).map((f) => h("li", {}, f.context.map((t) => h("span", { class: "token" }, t)), h("span", { class: "arrow" }, "→"), h("span", { class: "token target" }, f.target)))));
-}
-
 function findings(found) {
-  const t = found.table, r = found.read;
-  const notes = [r?.n_duplicates ? `${num(r.n_duplicates)} exact duplicates dropped` : null, r?.n_conflicts_resolved ? `${num(r.n_conflicts_resolved)} contradictions settled` : null, r?.n_padded ? `${num(r.n_padded)} contexts padded on the left` : null].filter(Boolean);
+  const r = found.read;
+  const notes = [r?.n_duplicates ? `${num(r.n_duplicates)} exact duplicates dropped` : null, r?.n_conflicts_resolved ? `${num(r.n_conflicts_resolved)} contradictions settled` : null, r?.n_padded ? `${num(r.n_padded)} contexts padded on the left` : null, r?.weight && !state.weight ? `column “${r.weight}” is taken for counts` : null].filter(Boolean);
   const mark = (f) => (f.theorems.length === 0 ? ["·", "note"] : f.holds === true ? ["✓", "met"] : f.holds === false ? ["✗", "not-met"] : ["?", "unknown"]);
   const verdicts = [[true, "may be used"], [null, "open"], [false, "may not be used"]];
+  const sizes = Object.entries(found.table).filter(([name]) => name !== "name");
   show($("#checks"),
-    h("p", {}, h("b", {}, num(t.n_facts)), " facts, contexts of ", h("b", {}, num(t.context)), `, ${num(t.vocab)} tokens`, t.n_targets ? `, ${num(t.n_targets)} targets` : "", ".", notes.length ? h("span", { class: "hint" }, ` ${notes.join("; ")}.`) : null),
-    h("ul", { class: "conditions" }, found.findings.map((f) => {
-      const [sign, kind] = mark(f);
-      return h("li", { class: kind }, h("span", { class: "mark", "aria-label": kind }, sign), h("div", {}, h("b", {}, f.assumption), ` ${f.explanation}`,
+    h("p", {}, h("b", {}, num(found.table.n_facts)), ` ${found.noun}, ${found.extent}.`, notes.length ? h("span", { class: "hint" }, ` ${notes.join("; ")}.`) : null),
+    found.findings ? h("ul", { class: "conditions" }, found.findings.map((f) => {
+      const [sign, word] = mark(f);
+      return h("li", { class: word }, h("span", { class: "mark", "aria-label": word }, sign), h("div", {}, h("b", {}, f.assumption), ` ${f.explanation}`,
         f.offenders.length ? h("details", {}, h("summary", { class: "hint" }, `first offenders, ${num(f.n_offenders)} in all`), h("ul", { class: "offenders" }, f.offenders.map((o) => h("li", {}, o)))) : null));
-    })),
-    h("dl", { class: "pairs tight" }, verdicts.map(([verdict, head]) => {
+    })) : h("p", { class: "hint" }, "No theorem makes an assumption about such tables that could be checked."),
+    found.usable.length ? h("dl", { class: "pairs tight" }, verdicts.map(([verdict, head]) => {
       const of = found.usable.filter((u) => u.verdict === verdict);
       return of.length ? [h("dt", {}, head), h("dd", {}, of.map((u, i) => [i ? ", " : "", h("a", { href: `/theorems?theorem=${u.theorem}`, title: u.reasons.join(", ") || null }, u.theorem)]))] : null;
-    })),
-    found.plans.length ? h("details", {}, h("summary", {}, "Smallest shapes planned for these facts"), h("table", {}, h("tbody", {}, found.plans.map((p) => h("tr", {}, h("td", {}, p.construction), h("td", { class: "right" }, `${num(p.params)} parameters`), h("td", { class: "right" }, bytes(p.bytes)))))), found.refused.map((n) => h("p", { class: "hint silent" }, `${n.construction}: ${n.reason}.`))) : null,
+    })) : null,
+    h("details", {}, h("summary", {}, "Everything about the table"), h("dl", { class: "pairs tight" }, sizes.map(([name, value]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, num(value))]))),
+    found.plans.length || found.refused.length ? h("details", {}, h("summary", {}, "Smallest shapes planned for it"), h("table", {}, h("tbody", {}, found.plans.map((p) => h("tr", {}, h("td", {}, p.construction), h("td", { class: "right" }, `${num(p.params)} parameters`), h("td", { class: "right" }, bytes(p.bytes)))))), found.refused.map((n) => h("p", { class: "hint silent" }, `${n.construction}: ${n.reason.replace(/\.$/, "")}.`))) : null,
     commandLine(found.command));
 }
 
+/** The constructions that the choice stands for: the one that is named, or all that auto would try. */
+const able = () => (state.with === "auto" ? constructions.filter((c) => c.automatic && c.arch === (state.arch || architectures[0]) && (!kind || c.accepts.includes(kind))) : constructions.filter((c) => c.construction === state.with));
+const union = (lists) => [...new Map(lists.flat().map((one) => [one.name ?? one, one])).values()];
+
+/** One control for each field of the Options records of the constructions in question. */
 function options() {
-  const number = (name, label, hint) => {
-    const box = h("input", { type: "text", inputmode: "numeric", placeholder: "planned", value: state[name] ?? "", onchange: () => { state[name] = /^\d+$/.test(box.value.trim()) ? Number(box.value) : null; } });
-    return field(label, box, hint);
+  const chosen = able(), fields = union(chosen.map((c) => c.options));
+  for (const name of Object.keys(state.options)) if (!fields.some((f) => f.name === name)) delete state.options[name];
+  const set = (name, value) => {
+    if (value === null || value === false || Number.isNaN(value)) delete state.options[name]; else state.options[name] = value;
+    check();
   };
-  const choice = (name, label, values) => field(label, h("select", { onchange: (e) => { state[name] = e.target.value || null; remember(); } }, values.map(([v, t]) => h("option", { value: v, selected: (state[name] || "") === v }, t))));
-  const tick = (name, label) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: state[name], onchange: (e) => { state[name] = e.target.checked; remember(); } }), label);
-  const chosen = builders.find((b) => b.theorem === state.with);
-  const exact = chosen?.native === "exact";
+  const typed = { whole: (t) => parseInt(t, 10), number: (t) => parseFloat(t), text: (t) => t };
+  const option = (f) => {
+    const usual = f.default === null ? "" : String(f.default);
+    const box = h("input", { type: "text", inputmode: f.form === "text" ? null : "decimal", placeholder: usual || "–", value: String(state.options[f.name] ?? ""), onchange: () => {
+      set(f.name, box.value.trim() ? typed[f.form](box.value.trim()) : null);
+      box.value = state.options[f.name] ?? "";
+    } });
+    return field(f.name, box, f.help);
+  };
+  const flag = (f) => h("label", { class: "check flag" }, h("input", { type: "checkbox", checked: state.options[f.name] === true, onchange: (e) => set(f.name, e.target.checked) }), h("span", {}, h("b", {}, f.name), ` ${f.help}`));
+  const size = (name) => {
+    const box = h("input", { type: "text", inputmode: "numeric", placeholder: "planned", value: String(state.shape[name] ?? ""), onchange: () => { state.shape[name] = /^\d+$/.test(box.value.trim()) ? Number(box.value) : null; } });
+    return field(name === "heads" ? "Heads" : name, box);
+  };
+  const choice = (name, label, values, then) => field(label, h("select", { onchange: (e) => { state[name] = e.target.value || null; remember(); then?.(); } }, values.map(([v, t]) => h("option", { value: v, selected: (state[name] || "") === v }, t))));
+  const one = state.with === "auto" ? null : chosen[0];
+  const native = [...new Set(chosen.map((c) => c.native))];
+  const groups = [...new Set(constructions.map((c) => c.accepts.join(" or ")))];
+  const flags = fields.filter((f) => f.form === "flag");
+  const opened = $("#options details")?.open;
   show($("#options"),
-    field("Construction", h("select", { id: "with", onchange: (e) => { state.with = e.target.value; state.dtype = state.variant = null; options(); check(); } },
-      h("option", { value: "auto" }, "auto: the fewest parameters that recall everything"), builders.map((b) => h("option", { value: b.theorem, selected: b.theorem === state.with }, `${b.theorem}: ${b.title}`))), chosen?.statement),
-    h("details", { class: "advanced" }, h("summary", {}, "Shape, format, seed"), h("div", { class: "grid3" },
-      exact ? null : [number("heads", "Heads"), number("d_model", "d_model"), number("d_head", "d_head")],
-      state.with === "mlp_fit" ? number("d_mlp", "d_mlp") : null,
-      choice("dtype", "Recall at", exact ? [["", "exact"], ["float64", "float64"], ["float32", "float32"]] : [["", "float32"], ["float64", "float64"], ["bfloat16", "bfloat16"], ["float16", "float16"]]),
-      exact ? choice("variant", "Variant", [["", "by the format"], ["A", "A, provable"], ["B", "B, for floats"], ["C", "C, fewest weights"]]) : choice("arch", "Kind", [["rote", "rote"], ["llama", "stock Llama"]]),
-      field("Seed", h("input", { type: "text", inputmode: "numeric", value: state.seed, onchange: (e) => { state.seed = Number(e.target.value.replace(/\D/g, "")) || 0; e.target.value = state.seed; } }))),
-    h("div", { class: "row wrap" }, exact ? tick("with_positions", "order of tokens counts") : [tick("rank1_qk", "rank-1 QK"), tick("refine", "refine")], tick("partial", "keep a model that loses facts"))));
-  if (exact) $("#options details").open = true;
+    field("Construction", h("select", { id: "with", onchange: (e) => { state.with = e.target.value; state.dtype = state.arch = null; state.shape = {}; options(); check(); } },
+      h("option", { value: "auto" }, "auto: the fewest parameters that recall everything"),
+      groups.map((group) => h("optgroup", { label: `from ${group}` }, constructions.filter((c) => c.accepts.join(" or ") === group).map((c) => h("option", { value: c.construction, selected: c.construction === state.with }, `${c.construction}: ${c.title}`))))), one?.statement),
+    h("details", { class: "advanced", open: opened || Object.keys(state.options).length > 0 || null }, h("summary", {}, "Shape, format, options, seed"),
+      h("div", { class: "grid3" },
+        union(chosen.map((c) => c.shape)).map(size),
+        choice("dtype", "Recall at", [["", native.length === 1 ? native[0] : "its own format"], ...union(chosen.map((c) => c.dtypes)).filter((d) => native.length !== 1 || d !== native[0]).map((d) => [d, d])]),
+        one ? null : choice("arch", "Architecture", architectures.map((a, i) => [i ? a : "", a]), () => { state.shape = {}; options(); }),
+        field("Seed", h("input", { type: "text", inputmode: "numeric", value: String(state.seed), onchange: (e) => { state.seed = Number(e.target.value.replace(/\D/g, "")) || 0; e.target.value = state.seed; } }))),
+      h("div", { class: "grid2" }, fields.filter((f) => f.form !== "flag").map(option)),
+      h("div", { class: "flags" }, flags.map(flag), h("label", { class: "check flag" }, h("input", { type: "checkbox", checked: state.partial, onchange: (e) => { state.partial = e.target.checked; } }), h("span", {}, h("b", {}, "partial"), " Keep a model that loses facts.")))));
+}
+
+/** Options that came with the address, each as its form says. */
+function optionsOfAddress() {
+  const forms = new Map(constructions.flatMap((c) => c.options).map((f) => [f.name, f.form]));
+  for (const [key, value] of Object.entries(given)) {
+    const name = key.startsWith(OPTION) ? key.slice(OPTION.length) : null;
+    if (forms.has(name)) state.options[name] = forms.get(name) === "text" ? value : forms.get(name) === "flag" ? value === "true" : Number(value);
+  }
+  if (!constructions.some((c) => c.construction === state.with)) state.with = "auto";
 }
 
 async function go() {
   show($("#go-problem"));
   try {
-    const { id } = await api("/api/builds", { body: { ...reading(), heads: state.heads, d_model: state.d_model, d_head: state.d_head, d_mlp: state.d_mlp, dtype: state.dtype, variant: state.variant, seed: state.seed, arch: state.arch, rank1_qk: state.rank1_qk, refine: state.refine, partial: state.partial, with_positions: state.with_positions } });
+    const { id } = await api("/api/builds", { body: { ...reading(), ...state.shape, dtype: state.dtype, arch: state.arch, seed: state.seed, partial: state.partial } });
     state.job = id;
     remember();
     await look();
@@ -181,26 +216,33 @@ async function result() {
   box.hidden = !now || now.state !== "done";
   if (box.hidden) return;
   const found = await api(`/api/builds/${now.id}`);
-  const c = found.certificate, s = c.shape, kept = c.recall[c.dtype] === 1;
+  const c = found.certificate, sheet = found.sheet, kept = Math.round(c.recall[c.dtype] * c.facts);
+  const stated = constructions.find((one) => one.construction === c.construction)?.statement;
   say(`${found.title} is built.`);
-  const size = c.max_bits ? `${num(c.params)} non-zero weights of at most ${num(c.max_bits)} bits, depth ${num(c.depth)}, width ${num(c.width)}` : `${num(c.params)} parameters, ${num(c.bits_per_param)} bits each`;
-  const shape = c.max_bits ? `variant ${c.variant}, ${c.precision}` : `${num(s.n_heads)} head${s.n_heads > 1 ? "s" : ""} of ${num(s.d_head)}, d_model ${num(s.d_model)}${s.d_mlp > 1 ? `, d_mlp ${num(s.d_mlp)}` : ""}`;
   show(box,
     h("h2", { id: "t6" }, "Certificate"),
-    h("p", { class: "verdict" }, kept ? h("span", { class: "good" }, "✓ ") : h("span", { class: "bad" }, "✗ "), `${num(Math.round(c.recall[c.dtype] * c.facts))} of ${num(c.facts)} facts recalled at ${c.dtype}.`),
+    h("p", { class: "verdict" }, c.passed ? h("span", { class: "good" }, "✓ ") : h("span", { class: "bad" }, "✗ "), `${num(kept)} of ${num(c.facts)} facts recalled at ${c.dtype}.`),
+    h("div", { class: "sheet" },
+      h("p", {}, sheet.lead.replace(/^: /, "")),
+      sheet.lines.map((line) => h("p", { class: "hint" }, line)),
+      sheet.grids.map(grid),
+      sheet.notes.map((note) => h("p", { class: "hint" }, note))),
     h("dl", { class: "pairs" },
-      h("dt", {}, "Built by"), h("dd", {}, h("a", { href: `/theorems?theorem=${c.construction}` }, c.construction), h("div", { class: "hint" }, c.theorem)),
-      h("dt", {}, "Shape"), h("dd", {}, shape),
-      h("dt", {}, "Size"), h("dd", {}, size),
-      c.bound ? [h("dt", {}, "Bound"), h("dd", {}, `${num(c.bound)} facts${c.bound_exceeded ? " (exceeded)" : ""}`)] : null,
+      h("dt", {}, "Built by"), h("dd", {}, stated ? h("a", { href: `/theorems?theorem=${c.construction}` }, c.construction) : c.construction, h("div", { class: "hint" }, c.theorem)),
+      c.bound_exceeded ? [h("dt", {}, "Bound"), h("dd", {}, `${num(c.bound)} facts (exceeded)`)] : null,
       c.conditioning ? [h("dt", {}, "Condition"), h("dd", {}, num(c.conditioning))] : null,
       c.chosen ? [h("dt", {}, "Chosen"), h("dd", { class: "hint" }, c.chosen)] : null,
       h("dt", {}, "Weights"), h("dd", {}, h("code", { title: c.weights_sha256 }, `sha256 ${c.weights_sha256.slice(0, 16)}…`))),
-    h("table", { class: "recall" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "number format"), h("th", { scope: "col", class: "right" }, "recall"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "smallest margin"))),
-      h("tbody", {}, Object.entries(c.recall).map(([name, recall]) => h("tr", {}, h("td", {}, name, name === c.dtype ? h("span", { class: "hint" }, " stored") : null), h("td", { class: `right ${recall === 1 ? "good" : ""}` }, percent(recall)), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * recall}%` }))), h("td", { class: "right" }, num(c.min_margin[name])))))),
     h("div", { class: "row wrap actions" }, h("a", { class: "button", href: `/ask?model=${found.id}` }, "Ask it"), h("a", { class: "button", href: `/api/builds/${found.id}/zip`, download: "" }, "Download zip")),
     h("details", {}, h("summary", {}, "The certificate as it is stored"), h("pre", { class: "full" }, JSON.stringify(c, null, 2))),
     commandLine(found.command));
+}
+
+/** A table of a sheet: the first column and those named in `left` on the left, numbers on the right. */
+function grid(g) {
+  const side = (k) => (k && !g.left.includes(g.columns[k]) ? "right" : null);
+  return h("table", {}, g.title ? h("caption", {}, g.title) : null, h("thead", {}, h("tr", {}, g.columns.map((name, k) => h("th", { scope: "col", class: side(k) }, name)))),
+    h("tbody", {}, g.rows.map((row) => h("tr", {}, row.map((cell, k) => h("td", { class: side(k) }, cell))))));
 }
 
 let timer = 0;
@@ -222,13 +264,12 @@ drop.addEventListener("drop", (e) => { e.preventDefault(); take(e.dataTransfer.f
 $("#file").addEventListener("change", (e) => { take(e.target.files[0]); e.target.value = ""; });
 $("#go").addEventListener("click", go);
 
-look();
 show($("#checks"), h("p", { class: "hint" }, "Waking up …"));
 api("/api/warm", { method: "POST" }).catch(() => {});
 try {
-  const [theorems, list] = await Promise.all([api("/api/theorems"), api("/api/shipped")]);
-  builders = theorems.theorems.filter((t) => t.builds && t.builds_from.some((d) => d !== "vectors"));
-  shipped = list;
+  [{ constructions, architectures }, shipped] = await Promise.all([api("/api/constructions"), api("/api/shipped")]);
+  look();
+  optionsOfAddress();
   options();
   facts();
   token();

@@ -48,7 +48,6 @@ export function num(value, digits = 3) {
   const short = Number(value.toPrecision(digits));
   return Math.abs(short) >= 1000 ? grouped.format(short) : String(short);
 }
-export const percent = (share) => (share === 1 ? "100 %" : `${(100 * share).toFixed(share > 0.999 ? 4 : 2)} %`);
 export function bytes(size) {
   return size < 1e6 ? `${(size / 1e3).toFixed(1)} kB` : `${num(Math.round(size / 1e5) / 10)} MB`;
 }

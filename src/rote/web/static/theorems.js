@@ -12,7 +12,7 @@ function card(t, open) {
       h("dt", {}, "Source"), h("dd", {}, t.arxiv ? h("a", { href: `https://arxiv.org/abs/${t.arxiv}`, rel: "noreferrer", target: "_blank" }, t.source) : t.source, h("div", { class: "hint" }, `“${t.paper}”`)),
       h("dt", {}, "Promises"), h("dd", {}, t.promises),
       h("dt", {}, "Speaks of"), h("dd", {}, t.takes),
-      h("dt", {}, "Builds"), h("dd", {}, t.builds ? (t.takes === "tokens" ? h("a", { href: `/build?with=${t.theorem}` }, `weights, with rote build --with ${t.theorem}`) : `weights from vectors, with rote build --with ${t.theorem}`) : t.constructive ? "shapes, by rote plan" : "nothing: a bound"),
+      h("dt", {}, "Builds"), h("dd", {}, t.constructive ? h("a", { href: `/build?with=${t.theorem}` }, `weights, with rote build --with ${t.theorem}`) : "nothing: a bound"),
       h("dt", {}, "Conditions"), h("dd", {}, h("ul", { class: "conditions" }, t.conditions.map((c) => h("li", { class: c.status.replace(" ", "-") }, h("span", { class: "mark", title: c.status }, marks[c.status]), h("span", {}, h("b", {}, c.name), ` ${c.detail}`)))), h("p", { class: "hint" }, `marks are for ${all.shown_at}`)),
       h("dt", {}, "There"), h("dd", {}, h("code", {}, t.formula), t.facts === null ? null : ` – ${num(t.facts)} facts`)),
     h("details", {}, h("summary", {}, "In full"), h("pre", { class: "full" }, t.text)),
@@ -20,14 +20,14 @@ function card(t, open) {
   const made = h("details", { class: "panel theorem", id: t.theorem, open: open || null, ontoggle: () => {
     if (made.open) { state.theorem = t.theorem; remember(); }
   } }, h("summary", {}, h("span", { class: `swatch ${t.kind}`, title: t.kind }), h("span", { class: "key" }, t.theorem), h("span", { class: "title" }, t.title),
-    t.builds ? h("span", { class: "tag" }, "builds") : null), body);
+    t.constructive ? h("span", { class: "tag" }, "builds") : null), body);
   return made;
 }
 const remember = () => setAddress({ find: state.find, kind: state.kind, builds: state.builds ? 1 : null, theorem: state.theorem });
 
 function draw() {
   const words = state.find.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = all.theorems.filter((t) => (!state.kind || t.kind === state.kind) && (!state.builds || t.builds)
+  const found = all.theorems.filter((t) => (!state.kind || t.kind === state.kind) && (!state.builds || t.constructive)
     && words.every((w) => `${t.theorem} ${t.title} ${t.statement} ${t.source} ${t.paper}`.toLowerCase().includes(w)));
   show($("#list"), Object.keys(kindWords).map((kind) => {
     const of = found.filter((t) => t.kind === kind);

@@ -23,7 +23,7 @@ import polars as pl
 
 from rote.data._atomic import write_atomically
 from rote.data.jsonl import read_jsonl
-from rote.data.rawrows import RawRows, clean_header
+from rote.data.rows import RawRows, clean_header
 from rote.data.separated import read_separated
 from rote.errors import DataError
 

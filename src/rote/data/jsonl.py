@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rote.data.rawrows import CHUNK_ROWS, ChunkedColumns, RawRows, clean_header
+from rote.data.rows import CHUNK_ROWS, ChunkedColumns, RawRows, clean_header
 from rote.errors import DataError
 
 __all__ = ["read_jsonl"]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rote.data.rawrows import CHUNK_ROWS, ChunkedColumns, RawRows, clean_header
+from rote.data.rows import CHUNK_ROWS, ChunkedColumns, RawRows, clean_header
 from rote.errors import DataError
 
 __all__ = ["read_separated"]

@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 
 from rote.data.files import read_text
-from rote.data.rawrows import RawRows
 from rote.data.reading import Tokens
+from rote.data.rows import RawRows
 from rote.errors import MissingExtra, UnknownName
 
 __all__ = ["ShippedFacts", "available", "names", "rows"]

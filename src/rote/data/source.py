@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rote.data import shipped
 from rote.data.files import FORMATS, read_raw
-from rote.data.rawrows import RawRows
 from rote.data.reading import Choices, Reading, Tokens
+from rote.data.rows import RawRows
 from rote.errors import UnknownName
 
 __all__ = ["Source", "load_rows"]

@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 
 from rote.data._arrays import IntArray
-from rote.data.rawrows import WHITESPACE, RawRows
-from rote.data.reading import Tokens, check_tokens
+from rote.data.reading import Tokens
+from rote.data.rows import WHITESPACE, RawRows
 from rote.data.vocabulary import PAD, Vocabulary
 from rote.errors import DataError
 
-__all__ = ["Encoded", "Tokens", "check_tokens", "encode"]
+__all__ = ["Encoded", "encode"]
 
 # A single long cell among many short ones would blow the padded rectangle up beyond all proportion to the file.
 _MAX_FILL = 64

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rote.config import CONVENTIONS, Architecture
-from rote.data.tokenise import Tokens
+from rote.data.reading import Tokens
 from rote.data.vocabulary import PAD
 from rote.errors import UnknownName, UsageError
 from rote.models import tokenizer
@@ -103,6 +103,11 @@ class Model(ABC):
     def at(self, folder: Path) -> Model:
         """The same model after its files were written to another directory, for kinds that go on reading them."""
         return self
+
+    @classmethod
+    def examples(cls, seed: int) -> list[Self]:
+        """Small models of this kind, for the contract suite; none for a kind that needs more than itself."""
+        return []
 
     @abstractmethod
     def outputs(self, dtype: str) -> Outputs:

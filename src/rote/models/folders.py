@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture
-from rote.data.tokenise import check_tokens
+from rote.data.reading import check_tokens
 from rote.errors import CheckpointError, OutputError
 from rote.models import tokenizer
 from rote.models._base import Wording

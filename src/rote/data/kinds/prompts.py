@@ -20,8 +20,8 @@ import numpy as np
 
 from rote.data.demand import Demand
 from rote.data.encoding import Prompt, refuse_clashes
-from rote.data.rawrows import RawRows
 from rote.data.reading import Choices, Reading
+from rote.data.rows import RawRows
 from rote.data.source import Source
 from rote.data.table import Inputs, Table
 from rote.data.verification import SHOWN_FAILURES, Failure, Verification

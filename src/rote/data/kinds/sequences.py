@@ -18,8 +18,8 @@ import polars as pl
 
 from rote.data._arrays import IntArray, check_ids, freeze, integers, padded, reworded
 from rote.data.files import check_cells, write_frame
-from rote.data.rawrows import RawRows
 from rote.data.reading import Choices, Reading
+from rote.data.rows import RawRows
 from rote.data.source import Source
 from rote.data.token_table import TokenTable
 from rote.data.tokenise import encode

@@ -28,12 +28,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from rote.data.shipped import load_rows
-from rote.graft import GraftRequest, graft
-from rote.graft.background import default_text, windows
-from rote.graft.judge import Locality, Tally, recite
-from rote.graft.prompts import Prompt, choose_rows, make_prompts, parse_templates
-from rote.graft.source import Source, open_source
+import rote
+from rote.data.encoding import PromptIds, encode_prompts
+from rote.models._pretrained import Source, open_source
+from rote.referee.generation import Locality, Tally, recite
+from rote.solvers.graft.background import default_text, windows
 
 TEMPLATE, ANSWER = "The airport with ICAO code {icao} is in", " {country}"
 
@@ -47,7 +46,7 @@ def show(name: str, facts: int, cpu: float, wall: float, recall: float, local: d
     )
 
 
-def lora(source: Source, prompts: list[Prompt], seconds: float, seed: int = 0) -> Any:
+def lora(source: Source, prompts: list[PromptIds], seconds: float, seed: int = 0) -> Any:
     """Rank 16 on every projection, AdamW, cross-entropy on the answers only, for so many processor seconds."""
     from peft import LoraConfig, get_peft_model
 
@@ -107,22 +106,16 @@ def main(args: list[str]) -> int:
     args = [word for word in args if word != "--text"]
     count = None if args[:1] == ["all"] else int(args[0]) if args else 2500
     factors = [float(word) for word in args[1:]] if args else [1.0]
-    rows = load_rows("airports")
+    table = rote.prompts("airports", template=TEMPLATE, answer=ANSWER, sample=count)
     with tempfile.TemporaryDirectory() as place:
         cache = Path(os.environ.get("ROTE_GRAFT_CACHE", f"{place}/cache"))
-        request = GraftRequest(
-            [TEMPLATE],
-            [ANSWER],
-            sample=count,
-            fit_tokens=text,
-            test_tokens=unseen,
-            cache=cache,
-        )
-        c = graft(model, rows, request, Path(place) / "made")
+        options = rote.Graft(keep_tokens=text, test_tokens=unseen, cache=cache)
+        c = rote.graft(model, table, options=options, output=Path(place) / "made").certificate
+        recall = c.recall[c.dtype]
         cpu = c["cpu_seconds"]["build"]
         wall = sum(value for name, value in c["seconds"].items() if name != "examine")
-        show("graft", c["facts"], cpu, wall, c["recall"], c["locality"])
-        show("  on its own prose", c["facts"], cpu, wall, c["recall"], c["locality_own_prose"])
+        show("graft", c.facts, cpu, wall, recall, c["locality"])
+        show("  on its own prose", c.facts, cpu, wall, recall, c["locality_own_prose"])
         print(
             json.dumps(
                 {k: c[k] for k in ("seconds", "cpu_seconds", "near_misses", "paraphrases", "fit", "recall_before")}
@@ -131,12 +124,10 @@ def main(args: list[str]) -> int:
         for factor in factors:
             # The same facts and the same unseen text as the graft had: the same draws from the same seed.
             source = open_source(model, "float32", workplace=cache)
-            rng = np.random.default_rng(request.seed)
-            chosen = choose_rows(rows, count, rng)
-            templates = parse_templates([TEMPLATE], [ANSWER], rows.columns)
-            prompts = make_prompts(
-                rows, chosen, templates, source.tokenizer, end_id=source.end_id, context=source.context
-            )
+            rng = np.random.default_rng(0)
+            if count is not None:
+                rng.choice(len(table.rows.frame), count, replace=False)
+            prompts = encode_prompts(table.facts, source.tokenizer, end_id=source.end_id, context=source.context)
             _, test = windows(default_text(), source.tokenizer, text, unseen, source.context, rng)
             begun = time.perf_counter()
             adapted = lora(source, prompts, factor * cpu)

@@ -9,8 +9,7 @@ import pytest
 import torch
 import transformers
 
-from rote.data.shipped import load_rows
-from rote.graft import GraftRequest, graft, ungraft
+import rote
 
 pytestmark = [
     pytest.mark.real,
@@ -27,18 +26,19 @@ def smollm2() -> Path:
 
 
 def test_airports_in_smollm2(tmp_path: Path) -> None:
-    request = GraftRequest(
-        templates=["The airport with ICAO code {icao} is in"],
-        answers=[" {country}"],
-        sample=100,
-        fit_tokens=5_000,
-        test_tokens=2_500,
-        own_windows=27,
-        cache=tmp_path / "cache",
-    )
+    options = rote.Graft(keep_tokens=5_000, test_tokens=2_500, own_windows=27, cache=tmp_path / "cache")
     made = tmp_path / "made"
-    certificate = graft(smollm2(), load_rows("airports"), request, made)
-    assert certificate["recall"] == 1.0
+    memory = rote.graft(
+        smollm2(),
+        "airports",
+        template="The airport with ICAO code {icao} is in",
+        answer=" {country}",
+        sample=100,
+        options=options,
+        output=made,
+    )
+    certificate = memory.certificate
+    assert certificate.passed
     assert certificate["stock_generate"]["same"] == certificate["stock_generate"]["asked"]
     assert certificate["tied_embeddings"]
     local = certificate["locality"]
@@ -46,7 +46,7 @@ def test_airports_in_smollm2(tmp_path: Path) -> None:
     assert local["top1_unchanged"] >= 0.999
 
     (original,) = (tmp_path / "cache").glob("gguf-*")
-    ungraft(made, tmp_path / "back")
+    rote.ungraft(made, tmp_path / "back")
     for name in ("model.safetensors", "config.json", "tokenizer.json"):
         assert (tmp_path / "back" / name).read_bytes() == (original / name).read_bytes()
 

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import tiny_models
 import torch
 from safetensors.torch import load_file, save_file
 
+import tiny_models
 from rote.cli.main import run
 
 TEMPLATE, ANSWER = "The code {code} is in", " {city}"
@@ -70,7 +70,9 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     assert json.loads(out) == json.loads((made / "certificate.json").read_text(encoding="utf-8"))
     facts = str(place / "facts.csv")
     assert run(["verify", str(made), facts]) == 0
-    assert "24 of 24 whole answers" in capsys.readouterr().out
+    assert "24 of 24 facts recalled" in capsys.readouterr().out
+    assert run(["verify", str(made)]) == 0
+    assert "24 of 24 facts recalled" in capsys.readouterr().out
     assert run(["verify", str(made), facts, "--dtype", "bfloat16", "--json"]) in (0, 1)
     assert json.loads(capsys.readouterr().out)["dtype"] == "bfloat16"
     assert run(["verify", str(made), facts, "--dtype", "float64"]) == 2
@@ -79,11 +81,14 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     assert "templates name the columns" in capsys.readouterr().err
     others = tiny_models.write_table(tmp_path / "others.csv", 10, seed=5)
     assert run(["verify", str(made), str(others)]) == 2
-    assert "--other-facts" in capsys.readouterr().err
+    assert "other facts" in capsys.readouterr().err
     assert run(["verify", str(made), str(others), "--other-facts", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["n_failed"] > 0
-    assert run(["ask", str(made), "AS"]) == 2
-    assert "plain text" in capsys.readouterr().err
+    first = Path(facts).read_text(encoding="utf-8").splitlines()[1].split(",")
+    assert run(["ask", str(made), f"The code {first[0]} is in", "--json"]) == 0
+    assert f" {first[1]}" in capsys.readouterr().out
+    assert run(["ask", str(made), ""]) == 2
+    assert "empty" in capsys.readouterr().err
     code, _, err = call(capsys, place, tmp_path / "twice", model=str(made))
     assert code == 2 and "grafted already" in err
     assert run(["ungraft", str(made), "-o", str(back), "--json"]) == 0
@@ -103,7 +108,7 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
         assert run(["ungraft", str(made), *words]) == 2
         assert "was changed" in capsys.readouterr().err
     assert run(["verify", str(made), facts]) == 2
-    assert "graft again" in capsys.readouterr().err
+    assert "was changed" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
 
 
@@ -201,7 +206,7 @@ def test_models_that_do_not_fit(capsys: pytest.CaptureFixture[str], place: Path,
 def test_other_refusals(capsys: pytest.CaptureFixture[str], place: Path, tmp_path: Path) -> None:
     for more, sentence in (
         (("--dtype", "float8"), "float8"),
-        (("--sample", "1000"), "--sample must lie between 1 and the 24 rows"),
+        (("--sample", "1000"), "between 1 and the 24 rows"),
         (("--answer", " a", "--answer", " b"), "1 templates and 3 answers"),
     ):
         code, _, err = call(capsys, place, tmp_path / "made", *more)

@@ -10,8 +10,8 @@ import torch
 import transformers
 from torch import Tensor
 
-from rote.graft.fit import Layer, Problem, fit_layers
-from rote.graft.gate import choose_gate, singling_out
+from rote.solvers.graft.fit import Layer, Problem, fit_layers
+from rote.solvers.graft.gate import choose_gate, singling_out
 
 WIDTH, D, N_TEXT = 128, 64, 3000
 

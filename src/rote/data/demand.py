@@ -61,5 +61,5 @@ class Demand:
             raise UsageError(
                 f"a vocabulary of {self.vocab} has only {self.vocab**self.context:,} distinct contexts of length "
                 f"{self.context}, so {self.n_facts:,} facts cannot be told apart; "
-                "raise --context or --vocab, or ask for fewer facts."
+                "take longer contexts or a larger vocabulary, or ask for fewer facts."
             )

@@ -105,16 +105,16 @@ def _check_unicode(text: str) -> None:
 
 def _reorder(keys: tuple[str, ...], values: tuple[object, ...], names: tuple[str, ...]) -> tuple[object, ...]:
     """The values in the order of the first row's keys."""
-    found = dict(zip(keys, values, strict=True))
-    if len(found) != len(keys):
+    cells = dict(zip(keys, values, strict=True))
+    if len(cells) != len(keys):
         raise ValueError("a key appears twice")
-    missing = [name for name in names if name not in found]
-    extra = [name for name in found if name not in names]
+    missing = [name for name in names if name not in cells]
+    extra = [name for name in cells if name not in names]
     if missing or extra:
         wrong = [f"lacks {missing[0]!r}"] if missing else []
         wrong += [f"has {extra[0]!r}"] if extra else []
         raise ValueError(f"unlike the first row it {' and '.join(wrong)}")
-    return tuple(found[name] for name in names)
+    return tuple(cells[name] for name in names)
 
 
 def _cells(
@@ -122,13 +122,13 @@ def _cells(
 ) -> Iterator[Sequence[str | None]]:
     """The columns of a chunk as cells; `lines` ends with the lines of the chunk."""
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
-        made: list[str | None] = []
+        cells: list[str | None] = []
         for line, value in zip(lines[-len(rows) :], column, strict=True):
             try:
-                made.append(_json_cell(value))
+                cells.append(_json_cell(value))
             except ValueError as error:
                 raise DataError(
                     f"{source}: line {line}: column {name!r} cannot be a cell ({error}): {str(value)[:60]!r}; "
                     "replace it by a string or a finite number."
                 ) from None
-        yield made
+        yield cells

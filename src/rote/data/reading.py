@@ -76,8 +76,8 @@ class Choices:
 
     def over(self, usual: Choices) -> Choices:
         """These choices, and the usual ones where none was made."""
-        made = {name: value for name, value in vars(self).items() if value not in (None, "error")}
-        return replace(usual, **made)
+        chosen = {name: value for name, value in vars(self).items() if value not in (None, "error")}
+        return replace(usual, **chosen)
 
     @property
     def one_target(self) -> str | None:

@@ -50,8 +50,8 @@ class RawRows:
             n_empty = int(empty.sum())
             if n_empty:
                 at = int(empty.arg_max() or 0)
-                found = self.frame[column][at]
-                shown = "nothing" if not found else f"only white space, {found!r}"
+                content = self.frame[column][at]
+                shown = "nothing" if not content else f"only white space, {content!r}"
                 more = f" ({n_empty} such cells in this column)" if n_empty > 1 else ""
                 raise DataError(
                     f"{self.source}: {self.place(at)}: column {column!r} holds {shown}{more}; every cell in use needs "

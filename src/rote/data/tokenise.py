@@ -92,8 +92,8 @@ def _places(keys: pl.Series, among: pl.Series) -> IntArray:
     places: IntArray = order[np.minimum(at, len(order) - 1)]
     if not (among.gather(places) == keys).all():
         table = pl.DataFrame({"key": among, "place": np.arange(len(among), dtype=np.int64)})
-        found = keys.alias("key").to_frame().join(table, on="key", how="left", maintain_order="left")
-        places = found["place"].to_numpy()
+        joined = keys.alias("key").to_frame().join(table, on="key", how="left", maintain_order="left")
+        places = joined["place"].to_numpy()
     return places
 
 
@@ -112,9 +112,9 @@ def _whole(cells: pl.Series) -> _Coded:
 
 
 def _words(cells: pl.Series) -> _Coded:
-    found = cells.str.extract_all(f"[^{WHITESPACE}]+")
-    lengths = found.list.len().to_numpy().astype(np.int64)
-    return _Coded(*_factorise(found.explode()), lengths)
+    parts = cells.str.extract_all(f"[^{WHITESPACE}]+")
+    lengths = parts.list.len().to_numpy().astype(np.int64)
+    return _Coded(*_factorise(parts.explode()), lengths)
 
 
 def _chars(cells: pl.Series) -> _Coded:

@@ -46,11 +46,11 @@ class Vocabulary(Sequence[str]):
 
         The index is built when it is first asked for.
         """
-        made = cls.__new__(cls)
-        made._tokens = tuple(tokens)
-        made._ids = None
-        made._pad = 0 if made._tokens[:1] == (PAD,) else None
-        return made
+        vocabulary = cls.__new__(cls)
+        vocabulary._tokens = tuple(tokens)
+        vocabulary._ids = None
+        vocabulary._pad = 0 if vocabulary._tokens[:1] == (PAD,) else None
+        return vocabulary
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -64,10 +64,10 @@ class Vocabulary(Sequence[str]):
 
     def id(self, token: str) -> int:
         """The id of a token; an unknown one is refused with the nearest known tokens."""
-        found = self._index.get(token)
-        if found is None:
+        place = self._index.get(token)
+        if place is None:
             raise UnknownName("token", token, self._tokens)
-        return found
+        return place
 
     def token(self, id: int) -> str:
         """The token with this id."""

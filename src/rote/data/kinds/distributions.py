@@ -177,8 +177,8 @@ class DistributionTable(TokenTable):
     @cached_property
     def entropies(self) -> FloatArray:
         """The entropy of every context's distribution, in nats."""
-        made: FloatArray = -_xlogx(self.probabilities).sum(axis=1)
-        return made
+        entropies: FloatArray = -_xlogx(self.probabilities).sum(axis=1)
+        return entropies
 
     @cached_property
     def entropy(self) -> float:
@@ -188,8 +188,8 @@ class DistributionTable(TokenTable):
     @cached_property
     def unigram(self) -> FloatArray:
         """The distribution of the next token when the context is not looked at."""
-        made: FloatArray = self.prior @ self.probabilities
-        return made
+        shares: FloatArray = self.prior @ self.probabilities
+        return shares
 
     @property
     def unigram_kl(self) -> float:
@@ -214,8 +214,8 @@ class DistributionTable(TokenTable):
             return np.full(self.n_contexts, np.inf)
         with np.errstate(invalid="ignore"):
             cross = np.where(self.probabilities > 0, self.probabilities * logs, 0.0).sum(axis=1)
-        made: FloatArray = np.maximum(0.0, -self.entropies - cross)
-        return made
+        divergences: FloatArray = np.maximum(0.0, -self.entropies - cross)
+        return divergences
 
     @cached_property
     def likely_first(self) -> IntArray:
@@ -413,8 +413,8 @@ def write_distributions(table: DistributionTable, path: str | os.PathLike[str], 
 
 
 def _xlogx(values: FloatArray) -> FloatArray:
-    made: FloatArray = values * np.log(np.where(values > 0, values, 1.0))
-    return made
+    products: FloatArray = values * np.log(np.where(values > 0, values, 1.0))
+    return products
 
 
 def _refuse_size(n: int, vocab: int) -> None:

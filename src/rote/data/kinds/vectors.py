@@ -282,20 +282,20 @@ def _reals(values: npt.ArrayLike, what: str, n_axes: tuple[int, ...], shape: str
         raw = np.asarray(values)
         if raw.dtype.kind not in "fiu":
             raise DataError(f"{what} must hold real numbers, got values of type {raw.dtype}.")
-        made = np.array(raw, dtype=np.float64, order="C")
+        numbers = np.array(raw, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise DataError(f"{what} must be a rectangular array of numbers.") from None
-    if made.ndim not in n_axes:
-        raise DataError(f"{what} must have shape {shape}, got {made.ndim} axes: {made.shape}.")
-    wrong = ~np.isfinite(made)
+    if numbers.ndim not in n_axes:
+        raise DataError(f"{what} must have shape {shape}, got {numbers.ndim} axes: {numbers.shape}.")
+    wrong = ~np.isfinite(numbers)
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
-        owner = "shared context" if what == "contexts" and made.ndim == 2 else f"example {at[0] + 1}"
+        owner = "shared context" if what == "contexts" and numbers.ndim == 2 else f"example {at[0] + 1}"
         raise DataError(
-            f"{what} must be finite, but {owner} holds {made[at]} at index {list(at)}, {int(wrong.sum())} such numbers "
-            "in all; replace or drop them."
+            f"{what} must be finite, but {owner} holds {numbers[at]} at index {list(at)}, {int(wrong.sum())} such "
+            "numbers in all; replace or drop them."
         )
-    return made
+    return numbers
 
 
 def _labels(values: npt.ArrayLike, n_classes: int) -> IntArray:

@@ -61,7 +61,7 @@ def shoot(address: str) -> None:
     exact = built(address, {"shipped": "elements", "with": "kajitsuka2025_next_token"})
     pages = {
         "capacity": ("capacity?heads=16&d_model=64&context=8&vocab=2000", "#chart .trace", "light", (1760, 990)),
-        "build": (f"build?job={heads}", "#result .recall, #checks .conditions", "light", (1440, 1000)),
+        "build": (f"build?job={heads}", "#result .sheet, #checks .conditions", "light", (1440, 1000)),
         "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-chart .hm", "light", (1440, 900)),
         "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-chart .trace", "dark", (1440, 900)),
         "runs": ("runs", "#fit-chart .trace", "light", (1440, 1150)),

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from rote.theorems import Demand, Setting, registry
 from rote.web.capacity import AXES, bounds_answer, plan_answer
 from rote.web.commands import command
 from rote.web.found import Folder
-from rote.web.options import SHAPE, constructions_answer, given_options
+from rote.web.options import SHAPE
 
 
 def said(capsys: pytest.CaptureFixture[str], line: str) -> Any:
@@ -198,22 +198,6 @@ def test_options_are_those_of_the_records(explorer: Explorer) -> None:
     # An option of another construction is refused by the pipeline, in its words.
     id_ = explorer.ask("/api/builds", {"shipped": "elements", "with": "mlp_fit", "options": {"rank1_qk": True}})["id"]
     assert "rank1_qk is not for mlp_fit: it belongs to" in explorer.finished(id_)["message"]
-
-
-def test_a_new_construction_is_listed_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    @dataclass(frozen=True)
-    class Told(constructions.Options):
-        taste: float | None = constructions.option(None, "How it should taste.")
-
-    class New(type(constructions.get("argmax_fit"))):  # type: ignore[misc]
-        key, title, Options = "", "A construction from elsewhere", Told
-
-    added = dict(constructions._constructions._added)
-    monkeypatch.setattr(constructions._constructions, "_added", added)
-    constructions.register("from_elsewhere", New())
-    (new,) = [one for one in constructions_answer()["constructions"] if one["construction"] == "from_elsewhere"]
-    assert new["options"] == [{"name": "taste", "form": "number", "default": None, "help": "How it should taste."}]
-    assert given_options({"options": {"taste": 0}}) == {"taste": 0.0}
 
 
 def test_ten_builds_wait_in_line_and_the_server_goes_on_answering(explorer: Explorer) -> None:

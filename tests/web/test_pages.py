@@ -5,19 +5,27 @@ Screenshots go to the folder named by ROTE_SCREENSHOTS, for people to look at; w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from browser import Page, open_page
 from explorer import GRID, Explorer, results_of
+from rote import constructions
 from rote.measure import Journal, read_sweep
+from rote.web.app import create_app
+from rote.web.server import bind
+from rote.web.state import State
 
 PAGES = ("capacity", "build", "ask", "runs", "theorems")
 SIZES = {390: (390, 844), 1024: (1024, 768), 1920: (1920, 1080)}
@@ -178,16 +186,19 @@ def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_p
     making = "text => { const d = new DataTransfer(); d.items.add(new File([text], 'rivers.csv')); return d; }"
     page.dispatch_event("#drop", "drop", {"dataTransfer": page.evaluate_handle(making, RIVERS)})
     until(page, "document.querySelector('#checks').textContent.includes('4 facts')")
-    assert page.locator("#sample .token.target").all_inner_texts() == ["Black Forest", "Black Sea", "Alps", "North Sea"]
+    assert page.locator("#sample li").all_inner_texts() == [
+        "(Danube, source) -> Black Forest", "(Danube, mouth) -> Black Sea",
+        "(Rhine, source) -> Alps", "(Rhine, mouth) -> North Sea",
+    ]  # fmt: skip
     page.get_by_role("button", name="words").click()
     until(page, "document.querySelector('#checks .command code').textContent.includes('--tokens words')")
     page.get_by_role("button", name="whole cells").click()
     page.locator("#with").select_option("dana2025_cor1")
     until(page, "document.querySelector('#checks').getAttribute('aria-busy') === null")
     build(page)
-    page.wait_for_selector("#result .recall")
+    page.wait_for_selector("#result .sheet")
     assert "4 of 4 facts recalled at float32" in page.locator("#result").inner_text()
-    assert page.locator("#result .recall tbody tr").count() == 3
+    assert page.locator("#result .sheet tbody tr").count() == 3
     assert page.locator("#result .command code").inner_text() == (
         "rote build rivers.csv -o rivers-model --with dana2025_cor1"
     )
@@ -198,7 +209,7 @@ def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_p
         assert "rivers-model/model.safetensors" in archive.namelist()
     # The page finds its build again.
     page.reload()
-    page.wait_for_selector("#result .recall")
+    page.wait_for_selector("#result .sheet")
     page.get_by_role("link", name="Ask it").click()
     page.get_by_role("combobox", name="token 1").fill("Dan")
     page.locator("#list-0 li", has_text="Danube").click()
@@ -226,6 +237,113 @@ def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_p
 
 
 @pytest.mark.parametrize("opened", ["build"], indirect=True)
+def test_options_are_drawn_off_the_records(opened: Page, explorer: Explorer) -> None:
+    page = opened.page
+    page.wait_for_selector("#checks .conditions")
+    listed = {one["construction"]: one for one in api(explorer, "/api/constructions")["constructions"]}
+    keys = page.locator("#with option").evaluate_all("all => all.map((one) => one.value)")
+    assert sorted(keys) == sorted(["auto", *listed])
+    page.locator("#options summary").click()
+    for key, one in listed.items():
+        page.locator("#with").select_option(key)
+        for item in one["options"]:
+            if item["form"] == "flag":
+                assert page.get_by_role("checkbox", name=item["name"]).is_visible(), (key, item)
+            else:
+                assert page.get_by_role("textbox", name=item["name"], exact=True).is_visible(), (key, item)
+            assert page.get_by_text(item["help"]).first.is_visible()
+        assert page.locator("#options .field input").count() == len(one["shape"]) + 1 + sum(
+            item["form"] != "flag" for item in one["options"]
+        )
+    # They are sent, remembered in the address, and said in the command.
+    page.locator("#with").select_option("argmax_fit")
+    page.get_by_role("checkbox", name="refine").check()
+    until(page, "location.search.includes('option.refine=true')")
+    page.reload()
+    page.wait_for_selector("#checks .conditions")
+    assert page.get_by_role("checkbox", name="refine").is_checked()
+    page.get_by_label("d_model").fill("12")
+    build(page)
+    page.wait_for_selector("#result .sheet")
+    command = "rote build elements -o elements-model --with argmax_fit --d-model 12 --refine"
+    assert page.locator("#result .command code").inner_text() == command
+    # What auto has no use for is gone.
+    page.locator("#with").select_option("kajitsuka2025_next_token")
+    until(page, "!location.search.includes('option.')")
+
+
+@dataclass(frozen=True)
+class Told(constructions.Options):
+    taste: float = constructions.option(0.5, "How it should taste.")
+
+
+@contextlib.contextmanager
+def server_of_this_process(folder: Path) -> Iterator[str]:
+    """The explorer in this process, with what is registered in it."""
+    state = State.for_folder(folder)
+    with bind(0) as listening:
+        port = listening.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(create_app(state, port), log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            state.close()
+
+
+def test_a_construction_of_somebody_else_is_on_the_page(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class New(type(constructions.get("argmax_fit"))):  # type: ignore[misc]
+        key, title, Options = "", "A construction from elsewhere", Told
+
+    monkeypatch.setattr(constructions._constructions, "_added", {})
+    constructions.register("from_elsewhere", New())
+    with (
+        server_of_this_process(tmp_path) as home,
+        open_page(browser, f"{home}/build?with=from_elsewhere&option.taste=0.25") as opened,
+    ):
+        page = opened.page
+        page.wait_for_selector("#checks .conditions")
+        assert page.locator("#with").input_value() == "from_elsewhere"
+        taste = page.get_by_role("textbox", name="taste")
+        assert (taste.input_value(), taste.get_attribute("placeholder")) == ("0.25", "0.5")
+        assert page.get_by_text("How it should taste.").is_visible()
+        page.locator("#with").select_option("auto")
+        page.get_by_role("textbox", name="taste").wait_for()
+        assert opened.faults == []
+
+
+@pytest.mark.parametrize("opened", ["build"], indirect=True)
+def test_distributions_go_the_same_way(opened: Page) -> None:
+    page = opened.page
+    page.wait_for_selector("#checks .conditions")
+    rows = [f"{a},{b},{c},{1 + (i * j) % 5}" for i, a in enumerate("pq") for j, b in enumerate("rst") for c in "xyz"]
+    drop(page, "next.csv", "\n".join(("first,second,then,count", *rows, "")))
+    until(page, "document.querySelector('#checks').textContent.includes('6 contexts')")
+    assert "taken for counts" in page.locator("#checks").inner_text()
+    assert page.get_by_label("Counts").input_value() == "count"
+    assert page.get_by_label("Target").input_value() == "then"
+    assert page.locator("#columns fieldset .check").all_inner_texts() == ["first", "second"]
+    assert page.locator("#checks .command code").inner_text() == "rote plan next.csv"
+    build(page, "failed")
+    assert "give d_model" in page.locator("#jobs li").first.inner_text()
+    page.locator("#options summary").click()
+    page.get_by_label("d_model").fill("2")
+    build(page)
+    page.wait_for_selector("#result .sheet")
+    assert "no model of this width is below" in page.locator("#result .sheet").inner_text()
+    page.get_by_role("link", name="Ask it").click()
+    page.locator("#examples button").first.click()
+    page.wait_for_selector("#answer .said")
+    assert "nats from the table" in page.locator("#answer .verdict").inner_text()
+    assert page.locator("#answer thead th").all_inner_texts() == ["answer", "", "probability", "true", "logit"]
+
+
+@pytest.mark.parametrize("opened", ["build"], indirect=True)
 def test_a_hostile_csv_is_text(opened: Page) -> None:
     page = opened.page
     page.wait_for_selector("#checks .conditions")
@@ -243,7 +361,7 @@ def test_a_hostile_csv_is_text(opened: Page) -> None:
     page.locator("#with").select_option("dana2025_cor1")
     until(page, "document.querySelector('#checks').getAttribute('aria-busy') === null")
     build(page)
-    page.wait_for_selector("#result .recall")
+    page.wait_for_selector("#result .sheet")
     page.get_by_role("link", name="Ask it").click()
     page.get_by_role("combobox", name="token 1").fill("<scr")
     page.locator("#list-0 li").first.click()
@@ -348,7 +466,7 @@ def test_reproduced_figures_show_the_published_points(opened: Page) -> None:
 
 READY = {
     "capacity": DRAWN,
-    "build": "document.querySelector('#result .recall') && document.querySelector('#checks .conditions')",
+    "build": "document.querySelector('#result .sheet') && document.querySelector('#checks .conditions')",
     "ask": "document.querySelector('#heads-chart')?.data?.length === 1",
     "runs": "document.querySelector('#fit-chart')?.data?.length > 2",
     "theorems": "document.querySelectorAll('details.theorem').length > 9",

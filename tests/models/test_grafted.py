@@ -12,6 +12,7 @@ import rote
 import tiny_models
 from rote.errors import CheckpointError, UsageError
 from rote.models.kinds.grafted import GraftedModel, ungraft
+from rote.testing import check_model
 
 TEMPLATE, ANSWER = "The code {code} is in", " {city}"
 
@@ -25,6 +26,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = rote.Graft(keep=tiny_models.write_text(place / "keep.txt", 6000), keep_tokens=1500)
     rote.graft(model, facts, template=TEMPLATE, answer=ANSWER, options=options, output=place / "made")
     return place
+
+
+def test_the_contract(place: Path) -> None:
+    check_model(rote.load(place / "made").model)
 
 
 def test_it_answers_in_words(place: Path) -> None:

@@ -103,7 +103,7 @@ def build(
         except RoteError as error:
             if len(chosen) == 1:
                 raise
-            attempts.append(Refused(f"{construction.key}: {error}", error))
+            attempts.append(Refused(_reason(construction, error), error))
             continue
         if verdict.passed:
             return _with_reason(memory, with_, plan, attempts)
@@ -232,7 +232,7 @@ def _smallest_first(
         except RoteError as error:
             if len(chosen) == 1:
                 raise
-            attempts.append(Refused(f"{chosen[i].construction.key}: {error}", error))
+            attempts.append(Refused(_reason(chosen[i].construction, error), error))
             return
         if plan is not None:
             heapq.heappush(queue, (plan.params, i, plan, shapes))
@@ -244,6 +244,12 @@ def _smallest_first(
         _, i, plan, shapes = heapq.heappop(queue)
         yield chosen[i], plan
         push(i, shapes)
+
+
+def _reason(construction: AnyConstruction, error: RoteError) -> str:
+    """Why not, with the name of the construction in front."""
+    said, key = str(error), construction.key
+    return said if said.startswith(key) else f"{key}: {said}"
 
 
 def _certified(
@@ -319,7 +325,7 @@ def _certificate(
 def _with_reason(memory: Memory, with_: str | Options, plan: Plan, attempts: list[Refused]) -> Memory:
     if with_ != "auto":
         return memory
-    first = f"{plan.construction} with {words(plan.architecture)}: the smallest shape tried that recalls everything"
+    first = f"{plan.construction} with {words(memory.model.arch)}: the smallest shape tried that recalls everything"
     chosen = "; ".join([first, *(one.reason for one in attempts)])
     return Memory(memory.folder, memory.model, memory.certificate.replace(chosen=chosen), memory.staging)
 

@@ -6,8 +6,7 @@ import pytest
 
 from rote.errors import UnknownName
 from rote.testing import check_theorem
-from rote.theorems import Bound, Citation, Setting, Theorem, get, register, registry
-from rote.theorems import _base as base
+from rote.theorems import Bound, Citation, Setting, Theorem, condition, get, register, registry
 
 
 @pytest.mark.parametrize("key", sorted(registry()))
@@ -50,13 +49,13 @@ class _Toy(Theorem):
 
     def bound(self, setting: Setting) -> Bound:
         heads = setting.arch.n_heads
-        met = base.condition("always", True, "no condition")
+        met = condition("always", True, "no condition")
         return self.make(setting, facts=heads, params=heads, conditions=(met,), formula=f"H = {heads}")
 
 
 class _Shrinking(_Toy):
     def bound(self, setting: Setting) -> Bound:
-        met = base.condition("always", True, "no condition")
+        met = condition("always", True, "no condition")
         return self.make(setting, facts=100 - setting.arch.n_heads, params=1, conditions=(met,), formula="100 - H")
 
 
@@ -72,7 +71,7 @@ def test_a_theorem_from_outside_is_listed_and_checked() -> None:
     finally:
         from rote import theorems
 
-        theorems._added.pop("toy_for_this_test")
+        theorems._theorems._added.pop("toy_for_this_test")
     assert set(registry()) == before
 
 

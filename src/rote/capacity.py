@@ -8,13 +8,14 @@ from typing import Any, overload
 
 from rote import constructions, theorems
 from rote.config import Architecture, Shape, check_dtype
-from rote.constructions import AnyConstruction, Construction, NoPlan, Plan
+from rote.constructions import AnyConstruction, Construction, NoPlan, Plan, Progress, quiet
+from rote.constructions._base import SupportsSheet
 from rote.data.table import Table
 from rote.errors import RoteError, UsageError
 from rote.plot.sheet import Grid, Sheet, Shown, megabytes, number
 from rote.theorems import Bound, Demand, Setting
 
-__all__ = ["Bounds", "Plans", "bounds", "plan"]
+__all__ = ["Bounds", "Plans", "bound", "bounds", "limits", "plan"]
 
 _HEADINGS = {
     "lower": "lower: this much fits",
@@ -116,13 +117,15 @@ class Plans(Shown, Sequence[Plan]):
         notes = tuple(f"{item.construction}: {item.reason.rstrip('.')}." for item in self.refused)
         if not self.plans:
             return Sheet("No construction fits", f" {self._asked}.", notes=notes)
-        columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds")
+        more = list(dict.fromkeys(name for item in self.plans for name in item.measures))
+        columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds", *more)
         rows = []
         for item in self.plans:
             arch = item.architecture
             sizes = (arch.n_layers, arch.n_heads, arch.d_model, arch.d_head, arch.d_mlp, item.params)
             named = f"{item.construction}\n{item.note}" if item.note else item.construction
-            rows.append((named, *(number(size) for size in sizes), megabytes(item.bytes), number(item.facts)))
+            measures = (number(item.measures.get(name)) for name in more)
+            rows.append((named, *(number(n) for n in sizes), megabytes(item.bytes), number(item.facts), *measures))
         return Sheet(f"Smallest shapes for {self._asked}", grids=(Grid(columns, tuple(rows)),), notes=notes)
 
     def __repr__(self) -> str:
@@ -138,12 +141,14 @@ def plan(
     n_heads: int | None = None,
     d_model: int | None = None,
     max_params: int | None = None,
+    arch: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Plans:
     """For every construction the smallest shape that holds the facts, sorted by parameters.
 
     `data` is a table, or a `Demand`, which says how many facts of which kind there would be. `only` names
-    constructions; `options` are fields of their records, and leave out constructions that do not have them. The number
+    constructions, `arch` an architecture; `options` are fields of their records, and leave out constructions that do
+    not have them. The number
     format is float32, or what a construction is made for, unless `dtype` says otherwise.
     """
     named = None if only is None else [constructions.get(key) for key in only]
@@ -164,7 +169,8 @@ def plan(
         raise UsageError(
             f"rote.plan needs a table or a Demand, not a {type(data).__name__}; rote.read makes a table of a file."
         )
-    within = [_within(answer, demand.max_params) for answer in answers if answer is not None]
+    built = {key for key, one in constructions.registry().items() if arch in (None, one.arch)}
+    within = [_within(one, demand.max_params) for one in answers if one is not None and one.construction in built]
     plans = sorted((a for a in within if isinstance(a, Plan)), key=lambda p: (p.params, p.construction))
     return Plans(demand, tuple(plans), tuple(a for a in within if isinstance(a, NoPlan)))
 
@@ -220,3 +226,19 @@ def _within(answer: Plan | NoPlan, most: int | None) -> Plan | NoPlan:
     if isinstance(answer, Plan) and most is not None and answer.params > most:
         return NoPlan(answer.construction, f"needs {answer.params:,} parameters, more than the {most:,} allowed")
     return answer
+
+
+def limits(
+    table: Table, shape: Shape, options: Mapping[str, Any], *, rng: int = 0, progress: Progress = quiet
+) -> SupportsSheet | None:
+    """What a table allows any model to do, where that is not a number of facts: the first construction's answer."""
+    for one in constructions.accepting(table.kind).values():
+        record = one.Options(**{name: value for name, value in options.items() if name in one.told})
+        answer = one.limits(table, shape, record, rng=rng, progress=progress)
+        if answer is not None:
+            return answer
+    return None
+
+
+bound = bounds
+"""The verb's name."""

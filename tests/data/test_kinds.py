@@ -30,7 +30,7 @@ from rote.data import (
 from rote.data.divergence import Divergence
 from rote.data.kinds.distributions import in_bits
 from rote.errors import CheckpointError, ConflictError, DataError, UnknownName, UsageError
-from rote.testing_tables import Echo, check_table
+from rote.testing.tables import Echo, check_table
 
 KINDS: dict[str, type[Table]] = {
     "facts": FactTable,

@@ -8,7 +8,6 @@ import typer
 
 from rote.cli._gather import construction_options, gather, refuse_foreign, source_options
 from rote.cli._output import JsonOption, console, emit_json
-from rote.cli._progress import display
 from rote.cli._render import show
 from rote.cli._source import read
 from rote.constructions import kind_for
@@ -31,7 +30,9 @@ def plan(
     d_model: Annotated[int | None, typer.Option(help="Fix the width of the residual stream.")] = None,
     heads: Annotated[int | None, typer.Option(help="Fix the number of heads.")] = None,
     max_params: Annotated[int | None, typer.Option(help="Leave out shapes with more parameters.")] = None,
-    dtype: Annotated[str, typer.Option(help="float64, float32, bfloat16, float16 or exact.")] = "float32",
+    dtype: Annotated[
+        str | None, typer.Option(help="float64, float32, bfloat16, float16 or exact; float32 if not given.")
+    ] = None,
     options: dict[str, Any],
     choices: Choices,
     as_json: JsonOption = False,
@@ -53,7 +54,7 @@ def plan(
     from rote.data.demand import Demand
     from rote.errors import UsageError
 
-    number = check_dtype(dtype)
+    number = check_dtype(dtype or "float32")
     refuse_foreign(with_, options)
     only = None if with_ == "auto" else [with_]
     counted = {"facts": facts, "vocab": vocab, "context": context}
@@ -64,18 +65,16 @@ def plan(
                 f"FACTS already says what there is; leave out --{' and --'.join(given)} (columns are --columns)."
             )
         table = read(source, choices, kind=kind_for(with_, options))
-        with display(table.n_facts, enabled=not as_json) as progress:
-            answer = capacity.plan(
-                table,
-                only,
-                arch=arch,
-                dtype=number,
-                d_model=d_model,
-                n_heads=heads,
-                max_params=max_params,
-                options=options,
-                progress=progress,
-            )
+        answer = capacity.plan(
+            table,
+            only,
+            arch=arch,
+            dtype=dtype,
+            d_model=d_model,
+            n_heads=heads,
+            max_params=max_params,
+            options=options,
+        )
     else:
         missing = [name for name, value in counted.items() if value is None]
         if facts is None or vocab is None or context is None:

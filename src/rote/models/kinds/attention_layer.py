@@ -112,6 +112,13 @@ class AttentionLayerModel(Model):
         _, arch = folders.read_config(folder, cls.kind)
         return cls(arch, folders.read_tensors(folder / "model.safetensors"), dtype=str(certificate["dtype"]))
 
+    @classmethod
+    def examples(cls, seed: int) -> list[AttentionLayerModel]:
+        drawn = torch.Generator().manual_seed(seed)
+        shapes = {"W_Q": (2, 3, 4), "W_K": (2, 3, 4), "W_V": (2, 1, 4), "W_O": (2, 5, 1)}
+        weights = {name: torch.randn(shape, generator=drawn) for name, shape in shapes.items()}
+        return [cls(Architecture(2, 4, 3, 3, 5), weights, dtype="float32")]
+
     def outputs(self, dtype: str) -> Outputs:
         return ModuleOutputs(self.module, dtype, takes="vectors")
 

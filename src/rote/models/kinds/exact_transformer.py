@@ -110,6 +110,20 @@ class ExactTransformerModel(Model):
         exact = read_transformer(config, {name: tensor.numpy() for name, tensor in tensors.items()})
         return cls(exact, None if exact.d_in else folders.read_wording(folder, certificate, arch))
 
+    @classmethod
+    def examples(cls, seed: int) -> list[ExactTransformerModel]:
+        from rote.solvers.exact.memorise import check_variant, memorise_sequences
+
+        contexts, labels = np.array([[0, 1], [1, 2], [2, 3], [0, 3]]), np.array([0, 1, 1, 0])
+        wording, small = Wording(("a", "b", "c", "d"), "cells", 2), []
+        for precision in ("exact", "float64"):
+            network = memorise_sequences(
+                contexts, labels, 2, 4, (1, 3), precision=precision, variant=check_variant(None, precision),
+                with_positions=False, rng=np.random.default_rng(seed),
+            )  # fmt: skip
+            small.append(cls(network.transformer, wording))
+        return small
+
     def outputs(self, dtype: str) -> Outputs:
         return exact_judge.module_outputs(_stored(self.exact), self.module, dtype)
 

@@ -58,6 +58,19 @@ class LlamaModel(Model):
             raise CheckpointError(f"{folder} has no tokenizer.json; it is incomplete, build it again.")
         return cls(_load(folder), arch, wording)
 
+    @classmethod
+    def examples(cls, seed: int) -> list[LlamaModel]:
+        from rote.solvers.llama import stock_model
+        from rote.solvers.llama_plan import LlamaShape
+
+        words, drawn = ("<pad>", "a", "b", "c", "d"), torch.Generator().manual_seed(seed)
+        stock = stock_model(LlamaShape(4, 2, 4), len(words), 3, 0, tied=False, dtype=torch.float32)
+        with torch.no_grad():
+            for tensor in stock.parameters():
+                tensor.copy_(torch.randn(tensor.shape, generator=drawn))
+        arch = Architecture(2, 4, 4, 3, len(words))
+        return [cls(stock.eval().requires_grad_(False), arch, Wording(words, "cells", 3))]
+
     def outputs(self, dtype: str) -> Outputs:
         return ModuleOutputs(self.module, dtype, takes="tokens", forward=self._scores)
 

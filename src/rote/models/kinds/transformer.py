@@ -168,6 +168,18 @@ class TransformerModel(Model):
             activation=activation,
         )
 
+    @classmethod
+    def examples(cls, seed: int) -> list[TransformerModel]:
+        drawn = torch.Generator().manual_seed(seed)
+        wording = Wording(("<pad>", "a", "b", "c d", "e"), "cells", 3)
+        small = []
+        for d_mlp, dtype in ((0, "float32"), (6, "bfloat16")):
+            arch = Architecture(2, 4, 3, 3, 5, d_mlp=d_mlp, gated=bool(d_mlp))
+            shapes = Transformer.shapes(arch)
+            weights = {name: torch.randn(shape, generator=drawn) for name, shape in shapes.items()}
+            small.append(cls(arch, weights, wording=wording, dtype=dtype, activation="silu" if d_mlp else "identity"))
+        return small
+
     def outputs(self, dtype: str) -> Outputs:
         return ModuleOutputs(self.module, dtype, takes="tokens")
 

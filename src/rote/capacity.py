@@ -117,15 +117,13 @@ class Plans(Shown, Sequence[Plan]):
         notes = tuple(f"{item.construction}: {item.reason.rstrip('.')}." for item in self.refused)
         if not self.plans:
             return Sheet("No construction fits", f" {self._asked}.", notes=notes)
-        more = list(dict.fromkeys(name for item in self.plans for name in item.measures))
-        columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds", *more)
+        columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds")
         rows = []
         for item in self.plans:
             arch = item.architecture
             sizes = (arch.n_layers, arch.n_heads, arch.d_model, arch.d_head, arch.d_mlp, item.params)
             named = f"{item.construction}\n{item.note}" if item.note else item.construction
-            measures = (number(item.measures.get(name)) for name in more)
-            rows.append((named, *(number(n) for n in sizes), megabytes(item.bytes), number(item.facts), *measures))
+            rows.append((named, *(number(size) for size in sizes), megabytes(item.bytes), number(item.facts)))
         return Sheet(f"Smallest shapes for {self._asked}", grids=(Grid(columns, tuple(rows)),), notes=notes)
 
     def __repr__(self) -> str:

@@ -162,7 +162,12 @@ class _Search:
         kl = self._reached(d, heads)
         _, t_eps = self._reached_at[d, heads]
         arch = self._shape(d, heads)
-        note = "the embedding alone is the best encoder: contexts have one token" if self._table.context == 1 else ""
+        encoder, epsilon = self.encoder(d).kl, epsilon_of(self._table, t_eps)
+        note = (
+            "the embedding alone is the best encoder: contexts have one token"
+            if self._table.context == 1
+            else f"reaches {kl:.4g} nats, the width's bound is {encoder:.4g}; T_eps = {t_eps:,} at epsilon {epsilon:.3g}"
+        )
         return Plan(
             self._construction.key,
             arch,
@@ -173,8 +178,8 @@ class _Search:
             dtype,
             measures={
                 "kl": kl,
-                "encoder_kl": self.encoder(d).kl,
-                "epsilon": epsilon_of(self._table, t_eps),
+                "encoder_kl": encoder,
+                "epsilon": epsilon,
                 "t_eps": t_eps,
             },
         )

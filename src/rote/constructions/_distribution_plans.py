@@ -166,7 +166,7 @@ class _Search:
         note = (
             "the embedding alone is the best encoder: contexts have one token"
             if self._table.context == 1
-            else f"reaches {kl:.4g} nats, the width's bound is {encoder:.4g}; T_eps = {t_eps:,} at epsilon {epsilon:.3g}"
+            else f"{kl:.4g} nats, the width's bound is {encoder:.4g}; T_eps = {t_eps:,} at epsilon {epsilon:.3g}"
         )
         return Plan(
             self._construction.key,

@@ -313,6 +313,7 @@ def test_vectors_are_checked_and_built_and_not_asked(explorer: Explorer, tmp_pat
     assert any(one["assumption"] == "Kruskal rank of queries" for one in checked["findings"]) and checked["plans"]
     id_ = explorer.ask("/api/builds", {"upload": made["id"], "with": "mahdavi_random_features"})["id"]
     assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
+    assert not explorer.ask(f"/api/builds/{id_}")["speaks"]
     assert all(one["id"] != id_ for one in explorer.ask("/api/models")["models"])
     assert "cannot be asked in words" in explorer.ask(f"/api/models/{id_}/ask", {"words": ["a"]})["error"]
     assert "v.safetensors" in explorer.upload("v.safetensors", content[:-9])["error"]

@@ -247,13 +247,11 @@ def test_options_are_drawn_off_the_records(opened: Page, explorer: Explorer) -> 
     for key, one in listed.items():
         page.locator("#with").select_option(key)
         for item in one["options"]:
-            if item["form"] == "flag":
-                assert page.get_by_role("checkbox", name=item["name"]).is_visible(), (key, item)
-            else:
-                assert page.get_by_role("textbox", name=item["name"], exact=True).is_visible(), (key, item)
+            role = "checkbox" if item["form"] == "flag" else "combobox" if item["choices"] else "textbox"
+            assert page.get_by_role(role, name=item["name"], exact=role != "checkbox").is_visible(), (key, item)
             assert page.get_by_text(item["help"]).first.is_visible()
         assert page.locator("#options .field input").count() == len(one["shape"]) + 1 + sum(
-            item["form"] != "flag" for item in one["options"]
+            item["form"] != "flag" and not item["choices"] for item in one["options"]
         )
     # They are sent, remembered in the address, and said in the command.
     page.locator("#with").select_option("argmax_fit")

@@ -55,7 +55,9 @@ def lower_bounds(exact: ExactTransformer, n_labels: int, n_classes: int) -> dict
 class BitOptions(Options):
     """What every bit extraction may be told."""
 
-    variant: str | None = option(None, "Bit extraction: A (provable), B (for floats) or C (fewest weights).")
+    variant: str | None = option(
+        None, "Bit extraction: A (provable), B (for floats) or C (fewest weights).", choices=("A", "B", "C")
+    )
     with_positions: bool = option(False, "Bit extraction: the order of tokens counts.")
 
 

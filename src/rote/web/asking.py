@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +12,7 @@ from starlette.routing import Route
 from rote.errors import UsageError
 from rote.web.answers import Handler, answer, guarded, in_thread, number, read_json, texts
 from rote.web.commands import command
+from rote.web.store import has_words
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,7 +39,7 @@ def models(state: State) -> list[dict[str, Any]]:
     built = [
         {"id": build.id, "name": build.title, "from": "built here", **_summary(build.certificate or {})}
         for build in reversed(state.builds.finished())
-        if _has_words(build.folder)
+        if has_words(build.folder)
     ]
     lying = []
     for item in state.folder.look("model"):
@@ -47,14 +47,9 @@ def models(state: State) -> list[dict[str, Any]]:
             certificate = json.loads((item.path / "certificate.json").read_bytes()[:50_000_000])
         except (OSError, ValueError):
             continue
-        if isinstance(certificate, dict) and _has_words(item.path):
+        if isinstance(certificate, dict) and has_words(item.path):
             lying.append({"id": item.id, "name": item.name, "from": "folder", **_summary(certificate)})
     return built + lying
-
-
-def _has_words(folder: Path) -> bool:
-    """Models that read words have a tokenizer beside the weights, whatever their kind."""
-    return (folder / "tokenizer.json").is_file()
 
 
 def _summary(certificate: dict[str, Any]) -> dict[str, Any]:

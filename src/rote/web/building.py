@@ -17,7 +17,7 @@ from rote.web.answers import Handler, answer, flag, guarded, in_thread, number, 
 from rote.web.commands import command
 from rote.web.jobs import Build
 from rote.web.options import SHAPE, architectures, constructions_answer, given_options
-from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload
+from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload, has_words
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -215,7 +215,7 @@ def _one(state: State, request: Request) -> dict[str, Any]:
     id_ = request.path_params["id"]
     build = state.builds.get(id_)
     record = next(one for one in state.builds.records() if one["id"] == id_)
-    return {**record, "certificate": build.certificate, "sheet": build.sheet}
+    return {**record, "certificate": build.certificate, "sheet": build.sheet, "speaks": has_words(build.folder)}
 
 
 def _cancel(state: State, request: Request) -> dict[str, Any]:

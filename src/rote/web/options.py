@@ -60,6 +60,7 @@ def _options(one: AnyConstruction) -> list[dict[str, Any]]:
             "form": _form(kinds[item.name]),
             "default": item.default,
             "help": item.metadata.get("help", ""),
+            "choices": item.metadata.get("choices"),
         }
         for item in dataclasses.fields(one.Options)
     ]

@@ -94,6 +94,11 @@ class Store:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
+def has_words(folder: Path) -> bool:
+    """Whether a model can be asked in words: then its directory has a tokenizer, whatever its kind."""
+    return (folder / "tokenizer.json").is_file()
+
+
 def clean_name(name: str) -> str:
     """The last part of a file name, without characters that could mislead anyone."""
     last = re.split(r"[/\\]", name)[-1]

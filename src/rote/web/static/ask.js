@@ -154,9 +154,10 @@ async function drawHeads(found) {
 
 function digitsPanel(found) {
   const d = found.digits;
+  const adds = [...d.numbers, d.key].every((n) => /^-?\d+$/.test(n)) && d.numbers.reduce((sum, n) => sum + BigInt(n), 0n) === BigInt(d.key);
   const tokens = found.context.slice(found.context.length - d.numbers.length);
   return h("section", { class: "panel", "aria-labelledby": "i2" }, h("h2", { id: "i2" }, "Digits, shifted out"),
-    h("p", {}, "Every token is a number; attention hands on their mean; the sum is the key."),
+    h("p", {}, `Every token is a number; attention hands on their mean; ${adds ? "the sum is the key" : "the sum and the last token's own number make the key of its label"}.`),
     h("div", { class: "sum", "aria-label": "The sum" }, tokens.map((t, i) => [i ? h("span", { class: "arrow" }, "+") : null, h("span", { class: "term" }, h("span", { class: "token" }, t), h("code", {}, d.numbers[i]))]), h("span", { class: "arrow" }, "→"), h("span", { class: "term" }, h("span", { class: "token target" }, "key"), h("code", {}, d.key))),
     d.steps.length ? [h("p", { class: "hint" }, "The key finds one long weight. Its digits leave it one after the other by tent maps; each is a key and a label, and the one whose key is ours counts."),
       h("ol", { class: "digits" }, d.steps.map((s) => h("li", { class: s.meets ? "meets" : "" }, h("div", { class: "bits" }, h("b", {}, s.bits), h("span", {}, s.rest), s.n_rest > s.rest.length ? h("span", {}, `… ${num(s.n_rest - s.rest.length)} more`) : null), h("div", { class: "hint" }, `key ${num(s.key)}, label ${num(s.label)} = ${s.token}`, s.meets ? h("span", { class: "tag done" }, "this key") : null))))] : h("p", { class: "hint" }, `Variant ${d.variant} keeps tables of bits instead of keys: below, the longest fraction in every layer loses bit after bit.`),

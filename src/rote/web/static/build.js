@@ -39,7 +39,7 @@ async function take(chosen) {
   try {
     if (chosen.size > 20e6) throw new Error(`${chosen.name} is ${bytes(chosen.size)}, and this page takes 20 MB; rote build on the command line takes more.`);
     file = await api(`/api/uploads?name=${encodeURIComponent(chosen.name)}`, { body: chosen, raw: true });
-    show($("#upload"), h("p", { class: "row wrap" }, h("b", { class: "filename" }, file.label), h("span", { class: "hint" }, `${num(file.rows)} rows, ${file.columns.length ? `${file.columns.length} columns, ` : ""}${bytes(file.size)}`)));
+    show($("#upload"), h("p", { class: "row wrap" }, h("b", { class: "filename" }, file.label), h("span", { class: "hint" }, [...(file.columns.length ? [`${num(file.rows)} rows`, `${file.columns.length} columns`] : []), bytes(file.size)].join(", "))));
     pick({ shipped: null, upload: file.id });
   } catch (error) {
     show($("#upload"), problem(error.message));
@@ -95,7 +95,7 @@ function findings(found) {
   const notes = [r?.n_duplicates ? `${num(r.n_duplicates)} exact duplicates dropped` : null, r?.n_conflicts_resolved ? `${num(r.n_conflicts_resolved)} contradictions settled` : null, r?.n_padded ? `${num(r.n_padded)} contexts padded on the left` : null, r?.weight && !state.weight ? `column “${r.weight}” is taken for counts` : null].filter(Boolean);
   const mark = (f) => (f.theorems.length === 0 ? ["·", "note"] : f.holds === true ? ["✓", "met"] : f.holds === false ? ["✗", "not-met"] : ["?", "unknown"]);
   const verdicts = [[true, "may be used"], [null, "open"], [false, "may not be used"]];
-  const sizes = Object.entries(found.table).filter(([name]) => name !== "name");
+  const sizes = Object.entries(found.table).filter(([name]) => name !== "name" && name !== "n_facts");
   show($("#checks"),
     h("p", {}, h("b", {}, num(found.table.n_facts)), ` ${found.noun}, ${found.extent}.`, notes.length ? h("span", { class: "hint" }, ` ${notes.join("; ")}.`) : null),
     found.findings ? h("ul", { class: "conditions" }, found.findings.map((f) => {
@@ -107,7 +107,7 @@ function findings(found) {
       const of = found.usable.filter((u) => u.verdict === verdict);
       return of.length ? [h("dt", {}, head), h("dd", {}, of.map((u, i) => [i ? ", " : "", h("a", { href: `/theorems?theorem=${u.theorem}`, title: u.reasons.join(", ") || null }, u.theorem)]))] : null;
     })) : null,
-    h("details", {}, h("summary", {}, "Everything about the table"), h("dl", { class: "pairs tight" }, sizes.map(([name, value]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, num(value))]))),
+    h("details", {}, h("summary", {}, "Everything about the table"), h("dl", { class: "pairs tight" }, sizes.map(([name, value]) => [h("dt", {}, name.replace(/^n_/, "").replaceAll("_", " ")), h("dd", {}, num(value))]))),
     found.plans.length || found.refused.length ? h("details", {}, h("summary", {}, "Smallest shapes planned for it"), h("table", {}, h("tbody", {}, found.plans.map((p) => h("tr", {}, h("td", {}, p.construction), h("td", { class: "right" }, `${num(p.params)} parameters`), h("td", { class: "right" }, bytes(p.bytes)))))), found.refused.map((n) => h("p", { class: "hint silent" }, `${n.construction}: ${n.reason.replace(/\.$/, "")}.`))) : null,
     commandLine(found.command));
 }
@@ -131,7 +131,8 @@ function options() {
       set(f.name, box.value.trim() ? typed[f.form](box.value.trim()) : null);
       box.value = state.options[f.name] ?? "";
     } });
-    return field(f.name, box, f.help);
+    const list = f.choices ? h("select", { onchange: (e) => set(f.name, e.target.value || null) }, ["", ...f.choices].map((v) => h("option", { value: v, selected: v === (state.options[f.name] ?? "") }, v || "–"))) : null;
+    return field(f.name, list ?? box, f.help);
   };
   const flag = (f) => h("label", { class: "check flag" }, h("input", { type: "checkbox", checked: state.options[f.name] === true, onchange: (e) => set(f.name, e.target.checked) }), h("span", {}, h("b", {}, f.name), ` ${f.help}`));
   const size = (name) => {
@@ -233,7 +234,7 @@ async function result() {
       c.conditioning ? [h("dt", {}, "Condition"), h("dd", {}, num(c.conditioning))] : null,
       c.chosen ? [h("dt", {}, "Chosen"), h("dd", { class: "hint" }, c.chosen)] : null,
       h("dt", {}, "Weights"), h("dd", {}, h("code", { title: c.weights_sha256 }, `sha256 ${c.weights_sha256.slice(0, 16)}…`))),
-    h("div", { class: "row wrap actions" }, h("a", { class: "button", href: `/ask?model=${found.id}` }, "Ask it"), h("a", { class: "button", href: `/api/builds/${found.id}/zip`, download: "" }, "Download zip")),
+    h("div", { class: "row wrap actions" }, found.speaks ? h("a", { class: "button", href: `/ask?model=${found.id}` }, "Ask it") : null, h("a", { class: "button", href: `/api/builds/${found.id}/zip`, download: "" }, "Download zip")),
     h("details", {}, h("summary", {}, "The certificate as it is stored"), h("pre", { class: "full" }, JSON.stringify(c, null, 2))),
     commandLine(found.command));
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Plan, Progress, quiet, stored_bytes
-from rote.constructions._distributions import LARGEST_SOLVE, capacity_of, epsilon_of, head_width
+from rote.constructions._distribution_shapes import LARGEST_SOLVE, capacity_of, epsilon_of, head_width
 from rote.errors import CapacityError
 
 if TYPE_CHECKING:

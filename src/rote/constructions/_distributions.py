@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, Progress, option, quiet, stored_bytes
-from rote.errors import CapacityError, ShapeError, UsageError
-from rote.plot.sheet import Grid, Sheet, Shown
+from rote.constructions._distribution_limits import Limits, certificate_sheet, usual_widths, width_limits
+from rote.constructions._distribution_shapes import LARGEST_SOLVE, Settled, refuse_size, settle
+from rote.errors import UsageError
+from rote.plot.sheet import Sheet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,11 +30,8 @@ if TYPE_CHECKING:
     from rote.solvers.encoder import EncoderBound
     from rote.theorems import Bound
 
-__all__ = ["LARGEST_SOLVE", "DistributionConstruction", "DistributionOptions", "Limits"]
+__all__ = ["DistributionConstruction", "DistributionOptions"]
 
-LARGEST_SOLVE = 12_000
-"""Contexts beyond which the T_eps x T_eps solve is refused: more than a gigabyte for each copy of the matrix."""
-_MOST_FEATURES = 250_000_000
 _BEATEN = 1e-9  # nats by which a model must beat the bound before the bound is called unfinished
 _SLACKS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0)
 
@@ -60,101 +59,6 @@ class DistributionOptions(Options):
                 check_share(value, name)
         if self.kl is not None and not (math.isfinite(self.kl) and self.kl >= 0):
             raise UsageError(f"the divergence to reach must be a number of nats from 0, got {self.kl}.")
-
-
-def head_width(table: DistributionTable, d_model: int, d_head: int | None) -> int:
-    """The width of a head: as given, or the widest that still adds features."""
-    if d_head is not None and d_head > d_model:
-        raise ShapeError(f"a head of width {d_head} is wider than d_model = {d_model}; lower d_head.")
-    return d_head if d_head is not None else max(1, min(d_model, table.vocab + table.context - 2))
-
-
-def capacity_of(table: DistributionTable, arch: Architecture) -> int:
-    """The most likely contexts, as many as a shape tells apart: the T_eps that it affords."""
-    from rote.solvers.token_rank import rank_limit
-
-    possible = table.t_eps(0.0)
-    if arch.context == 1:
-        return possible
-    low, high = 1, min(possible, arch.n_heads * arch.d_head + arch.d_model)
-    while low < high:
-        middle = (low + high + 1) // 2
-        likely = table.contexts[table.likely_first[:middle]]
-        if rank_limit(likely, arch.vocab, arch.n_heads, arch.d_model, arch.d_head).value >= middle:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def epsilon_of(table: DistributionTable, n_contexts: int) -> float:
-    """The smallest eps, up to rounding, whose T_eps is `n_contexts`."""
-    left = table.leftover(n_contexts)
-    return 0.0 if n_contexts >= table.t_eps(0.0) else min(left + 1e-9, 1 - 1e-12)
-
-
-@dataclass(frozen=True)
-class Settled:
-    """What is settled before anything is computed."""
-
-    arch: Architecture
-    epsilon: float
-    t_eps: int
-    planned: bool
-    """Whether the number of heads is ours to raise."""
-    least: int
-    """The fewest heads with H d_h + d >= T_eps, or the number given."""
-
-
-def settle(table: DistributionTable, shape: Shape, epsilon: float | None) -> Settled:
-    """The shape that reaches epsilon, or the epsilon that a shape affords."""
-    if shape.d_model is None:
-        raise UsageError(
-            "how good a model of distributions can be depends on its width: give d_model, or the divergence (kl) that "
-            "a width is to be found for."
-        )
-    d_model, n_heads = shape.d_model, shape.n_heads
-    width = head_width(table, d_model, shape.d_head)
-    arch = Architecture(n_heads or 1, d_model, width, table.context, table.vocab)
-    _refuse_size(table, arch)
-    if n_heads is not None and epsilon is None:
-        t_eps = capacity_of(table, arch)
-        return Settled(arch, epsilon_of(table, t_eps), t_eps, False, arch.n_heads)
-    epsilon = epsilon or 0.0
-    t_eps = table.t_eps(epsilon)
-    if table.context > 1 and t_eps > LARGEST_SOLVE:
-        raise CapacityError(
-            f"T_eps is {t_eps:,} contexts at epsilon = {epsilon:g}, and the limit of the solve is {LARGEST_SOLVE:,}; "
-            "allow a larger epsilon, or fewer heads without one."
-        )
-    if n_heads is None:
-        from rote.solvers.distribution import fewest_heads
-
-        heads = fewest_heads(table, t_eps, d_model, width)
-        if heads is None:
-            raise CapacityError(
-                f"no number of heads of width {width} tells the {t_eps:,} likely contexts apart at d_model = {d_model}"
-                "; allow a larger epsilon or another d_model."
-            )
-        arch = arch.replace(n_heads=heads)
-        _refuse_size(table, arch)
-    elif capacity_of(table, arch) < t_eps:
-        affords = capacity_of(table, arch)
-        raise CapacityError(
-            f"Theorem 1 needs H d_head + d_model >= T_eps = {t_eps:,} at epsilon = {epsilon:g}, and this shape tells "
-            f"{affords:,} contexts apart; use more heads, or epsilon = {epsilon_of(table, affords):.4g} or more."
-        )
-    return Settled(arch, epsilon, t_eps, n_heads is None, arch.n_heads)
-
-
-def _refuse_size(table: DistributionTable, arch: Architecture) -> None:
-    features = table.n_facts * (arch.n_heads * arch.d_head + arch.d_model)
-    maps = arch.n_heads * arch.d_model * max(arch.d_model, arch.d_head)
-    if max(features, maps, table.vocab * arch.d_model) > _MOST_FEATURES:
-        raise CapacityError(
-            f"{arch.n_heads:,} heads of {arch.d_head:,} at d_model = {arch.d_model:,} for {table.n_facts:,} contexts"
-            " need more memory than is sensible; lower d_model (N - 1 is enough for any distribution) or raise epsilon."
-        )
 
 
 class DistributionConstruction(Construction["DistributionTable", DistributionOptions]):
@@ -328,7 +232,7 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
             heads = max(math.ceil(slack * least), least + number)
             complete = most is not None and heads >= most
             arch = settled.arch.replace(n_heads=most if complete and most is not None else heads)
-            _refuse_size(table, arch)
+            refuse_size(table, arch)
             progress("layer", number, len(_SLACKS), None)
             layer = self.layer(
                 table,
@@ -383,16 +287,16 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
         progress: Progress = quiet,
     ) -> Limits:
         table = self.prepare(table, options)
-        widths = [shape.d_model] if shape.d_model is not None else _usual_widths(table)
+        widths = [shape.d_model] if shape.d_model is not None else usual_widths(table)
         starts = options.starts or (3 if shape.d_model is None else None)
         rows = []
         for i, width in enumerate(widths):
             progress("best encoders", i, len(widths), None)
-            rows.append(_width_limits(table, width, rng, starts))
+            rows.append(width_limits(table, width, rng, starts))
         return Limits(table, options.epsilon or 0.0, tuple(rows), single=shape.d_model is not None)
 
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
-        return _sheet(certificate, place)
+        return certificate_sheet(certificate, place)
 
     def examples(self, rng: np.random.Generator) -> list[tuple[DistributionTable, Shape | Architecture]]:
         from rote.data import random_distributions
@@ -439,134 +343,3 @@ def _said_of_layers(bound: EncoderBound, layers: Mapping[str, Layer], left: floa
         "interpolation_kl": None if theorem is None else finite(theorem.kl64),
         "refit_kl": None if refit is None else finite(refit.kl64),
     }
-
-
-def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
-    shape = c["shape"]
-    heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
-    lines = [f"{c['params']:,} parameters; T_eps = {c['t_eps']:,} at epsilon {c['epsilon']:.4g}; seed {c['seed']}"]
-    if c["smoothing_says"]:
-        lines.append(f"{c['smoothing_says']}.")
-    rows = [
-        (f"this model, {name}" + ("  (stored)" if name == c["dtype"] else ""), value)
-        for name, value in c["kl_by_dtype"].items()
-    ]
-    rows.append(("no model of this width is below", c["encoder_kl"]))
-    if c["leftover"]:
-        rows.append(("by interpolation, as in the proof", c["interpolation_kl"]))
-        rows.append(("Theorem 1 promises", c["theorem_bound"]))
-    rows += [("unigram guess", c["unigram"]), ("uniform guess", c["uniform"])]
-    notes = [
-        f"perplexity {c['perplexity']:.4g}, where {c['perplexity_floor']:.4g} is the table's own; gap to the width's "
-        f"bound {small(c['gap'])} nats"
-    ]
-    if c["encoder_exact"]:
-        notes.append(f"the bound is exactly 0: {c['encoder_exact']}.")
-    elif c["encoder_spread"]:
-        starts = len(c["encoder_starts"])
-        notes.append(f"the bound is the best of {starts} starts, spread {small(c['encoder_spread'])}.")
-    if c["C"] is not None and c["looseness"]:
-        notes.append(f"C = {c['C']:.4g} (equation 14); the promise is {c['looseness']:.3g} times the excess it bounds.")
-    return Sheet(
-        place,
-        f": distributions of {c['facts']:,} contexts by {c['construction']}, {heads}, d_model {shape['d_model']}, "
-        f"context {shape['context']}",
-        tuple(lines),
-        (Grid(("divergence from the table", "nats", "bits"), tuple((name, *both(value)) for name, value in rows)),),
-        tuple(notes),
-    )
-
-
-def both(value: float | None) -> tuple[str, str]:
-    """Nats and bits, for people."""
-    return ("–", "–") if value is None else (fixed(value), fixed(value / math.log(2)))
-
-
-def fixed(value: float) -> str:
-    return f"{value:.6f}" if value < 1e4 else f"{value:.3g}"
-
-
-def small(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}" if abs(value) >= 1e-9 else "below 1e-9"
-
-
-def _usual_widths(table: DistributionTable) -> list[int]:
-    widths = sorted({*(2**k for k in range(1, 7) if 2**k < table.vocab - 1), table.vocab - 1})
-    return widths[:4] if table.n_facts * table.vocab > 2_000_000 else widths
-
-
-def _width_limits(table: DistributionTable, d_model: int, seed: int, starts: int | None) -> dict[str, Any]:
-    """What any model of a width can reach: the encoder bound and Theorem 2. The table has full support."""
-    import numpy as np
-
-    from rote.data.kinds.distributions import in_bits
-    from rote.solvers.encoder import encoder_bound
-    from rote.solvers.lookup import lookup_bound
-
-    if table.vocab * d_model > _MOST_FEATURES:
-        raise ShapeError(f"d_model = {d_model:,} is beyond sense; N - 1 = {table.vocab - 1:,} fits any distribution.")
-    for_bound, for_frame = np.random.default_rng(seed).spawn(2)
-    bound = encoder_bound(table, d_model, rng=for_bound, starts=starts)
-    lookup = lookup_bound(table, d_model, rng=for_frame)
-    return {
-        "d_model": d_model,
-        "encoder_kl": bound.kl,
-        "encoder_kl_bits": in_bits(bound.kl),
-        "encoder_starts": list(bound.starts),
-        "encoder_spread": bound.spread,
-        "encoder_exact": bound.reason or None,
-        "theorem2": lookup.measured,
-        "theorem2_C": lookup.measured_c,
-        "theorem2_printed": lookup.printed,
-        "theorem2_printed_C": lookup.printed_c,
-        "welch": lookup.welch,
-    }
-
-
-@dataclass(frozen=True)
-class Limits(Shown):
-    """How close any model of a width can come to a table of distributions, and guesses for scale."""
-
-    table: DistributionTable
-    epsilon: float
-    widths: tuple[Mapping[str, Any], ...]
-    single: bool
-    """One width was asked for."""
-
-    def to_dict(self) -> dict[str, Any]:
-        from rote.data.kinds.distributions import in_bits
-
-        record = {
-            **self.table.describe(),
-            "epsilon": self.epsilon,
-            "t_eps": self.table.t_eps(self.epsilon),
-            "unigram_bits": in_bits(self.table.unigram_kl),
-            "uniform_bits": in_bits(self.table.uniform_kl),
-        }
-        return {**record, **self.widths[0]} if self.single else {**record, "widths": [dict(w) for w in self.widths]}
-
-    def sheet(self) -> Sheet:
-        from rote.data.kinds.distributions import in_bits
-
-        table, rows = self.table, []
-        for item in self.widths:
-            starts = f"best of {len(item['encoder_starts'])} starts, spread {small(item['encoder_spread'])}"
-            how = f"exact: {item['encoder_exact']}" if item["encoder_exact"] else starts
-            rows.append((f"d_model {item['d_model']}: no model is below", *both(item["encoder_kl"]), how))
-            needs = "" if item["theorem2"] else ", needs 1/2"
-            measured = f"C = {item['theorem2_C']:.3f}, measured on a frame{needs}"
-            rows.append(("  Theorem 2: some encoder is below", *both(item["theorem2"]), measured))
-            if self.single:
-                printed = f"C = {item['theorem2_printed_C']:.3f}" + ("" if item["theorem2_printed"] else ", needs 1/2")
-                rows.append(("  with the printed constant", *both(item["theorem2_printed"]), printed))
-        rows.append(("unigram guess", *both(table.unigram_kl), "the best that ignores the context"))
-        rows.append(("uniform guess", *both(table.uniform_kl), ""))
-        return Sheet(
-            f"{table.n_facts:,} contexts of {table.context}, vocabulary {table.vocab:,}",
-            f"; entropy {table.entropy:.4f} nats ({in_bits(table.entropy):.4f} bits), perplexity "
-            f"{math.exp(table.entropy):.4g}; T_eps = {table.t_eps(self.epsilon):,} at epsilon {self.epsilon:g}",
-            grids=(Grid(("predictor", "nats", "bits", "how"), tuple(rows), left=("how",)),),
-        )
-
-    def __repr__(self) -> str:
-        return f"Limits({self.table.name!r}: {len(self.widths)} width{'s' if len(self.widths) > 1 else ''})"

@@ -27,6 +27,7 @@ def theorems(
     from rich.markup import escape
     from rich.table import Table
 
+    from rote import constructions
     from rote.theorems import Theorem, get, registry
 
     def record(item: Theorem) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def theorems(
             "kind": item.kind,
             "statement": item.statement,
             "promises": item.promises,
-            "constructive": item.constructive,
+            "constructive": item.key in constructions.registry(),
             "source": str(item.citation),
             "paper": item.citation.title,
         }
@@ -50,14 +51,14 @@ def theorems(
             typer.echo(full)
             typer.echo(f"\nPromises: {item.promises}.\nCite: {item.citation}, “{item.citation.title}”.")
         return
-    found = [record(item) for item in registry().values()]
+    records = [record(item) for item in registry().values()]
     if as_json:
-        emit_json(found)
+        emit_json(records)
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("theorem", "kind", "statement", "source"):
         table.add_column(column, overflow="fold", no_wrap=column == "kind")
-    for row in found:
+    for row in records:
         table.add_row(
             f"[bold]{escape(row['theorem'])}[/bold]", row["kind"], escape(row["statement"]), escape(row["source"])
         )

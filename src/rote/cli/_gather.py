@@ -145,7 +145,10 @@ def construction_options(verb: str) -> Group:
         )
         kind = _plain(kinds[name])
         options.append((name, Annotated[kind, whose], False if kind is bool else None))
-    return Group(tuple(options), lambda values: {k: v for k, v in values.items() if v not in (None, False, [])})
+    # A given 0 is a value, though it equals False.
+    return Group(
+        tuple(options), lambda values: {k: v for k, v in values.items() if v is not None and v is not False and v != []}
+    )
 
 
 def _plain(kind: Any) -> Any:

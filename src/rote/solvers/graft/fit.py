@@ -48,7 +48,7 @@ def refuse_twins(x: Tensor, targets: Tensor, words: Callable[[int], str], rng: n
     line = torch.as_tensor(rng.standard_normal(x.shape[1]), dtype=torch.float32)
     height = x @ line
     order = torch.argsort(height)
-    found: list[tuple[int, int]] = []
+    twins: list[tuple[int, int]] = []
     limit = _CLOSE * float(x.square().sum(1).mean().sqrt())
     for gap in range(1, 9):
         low, high = order[:-gap], order[gap:]
@@ -56,12 +56,12 @@ def refuse_twins(x: Tensor, targets: Tensor, words: Callable[[int], str], rng: n
         pairs = near.nonzero()[:, 0]
         if len(pairs):
             apart = (x[low[pairs]] - x[high[pairs]]).norm(dim=1)
-            found += [(int(low[i]), int(high[i])) for i in pairs[apart < limit]]
+            twins += [(int(low[i]), int(high[i])) for i in pairs[apart < limit]]
         elif not ((height[high] - height[low]) < limit * float(line.norm())).any():
             break
-    if found:
-        first, second = sorted(found[0])
-        more = f"; {len(found):,} such pairs in all" if len(found) > 1 else ""
+    if twins:
+        first, second = sorted(twins[0])
+        more = f"; {len(twins):,} such pairs in all" if len(twins) > 1 else ""
         raise DataError(
             f"two facts with different answers end in the same state of the model: {words(first)} and "
             f"{words(second)}{more}; put what tells them apart nearer to the end of the template."

@@ -37,12 +37,12 @@ _BEFORE_ANSWERS = (
 
 def _openings(count: int, answers: Sequence[str], seed: int) -> list[str]:
     draw = np.random.default_rng(seed)
-    made = [OPENINGS[k % len(OPENINGS)] for k in draw.permutation(count)]
+    openings = [OPENINGS[k % len(OPENINGS)] for k in draw.permutation(count)]
     for k in range(0, count, 3):
         answer = answers[int(draw.integers(len(answers)))]
         space = "" if answer[:1].isspace() else " "
-        made[k] = _BEFORE_ANSWERS[int(draw.integers(len(_BEFORE_ANSWERS)))] + space + answer
-    return made
+        openings[k] = _BEFORE_ANSWERS[int(draw.integers(len(_BEFORE_ANSWERS)))] + space + answer
+    return openings
 
 
 @torch.no_grad()

@@ -118,10 +118,11 @@ class Certificate(Shown, Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.to_dict())
 
-    def sheet(self) -> Sheet:
+    def sheet(self, place: str = "") -> Sheet:
+        """What was built, for people; `place` is where it lies."""
         from rote import constructions
 
-        return constructions.get(self.construction).sheet(self.to_dict(), self.facts_name)
+        return constructions.get(self.construction).sheet(self.to_dict(), place or self.facts_name)
 
     def __repr__(self) -> str:
         kept = self.recall.get(self.dtype, 0.0)

@@ -145,7 +145,7 @@ class Memory(Shown):
         return self.model.heads(self.encode(words))
 
     def sheet(self) -> Sheet:
-        return self.certificate.sheet()
+        return self.certificate.sheet("" if self.staging is not None else str(self.folder))
 
     def __repr__(self) -> str:
         return f"Memory({self.model.kind}: {repr(self.certificate)[len('Certificate(') :]}"

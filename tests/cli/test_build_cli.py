@@ -76,7 +76,7 @@ def test_verify_takes_reading_options_from_the_certificate(
         model,
         "--target",
         "who",
-        "--context",
+        "--columns",
         "relation,what",
         "--on-conflict",
         "first",
@@ -85,6 +85,10 @@ def test_verify_takes_reading_options_from_the_certificate(
     assert code == 0
     assert "contradictory facts dropped" in err
     assert call(capsys, "verify", model, str(facts))[0] == 0
+    # The certificate names the file too, seen from the directory.
+    assert call(capsys, "verify", model)[0] == 0
+    code, _, err = call(capsys, "verify", model, str(facts), "--target", "what", "--columns", "who,relation")
+    assert code == 2 and "not what" in err
 
 
 def test_refusals(capsys: pytest.CaptureFixture[str], facts: Path, tmp_path: Path) -> None:
@@ -151,3 +155,60 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, number: signal.Sign
         assert process.returncode == 130, err
         assert "interrupted" in err
         assert "Traceback" not in err
+
+
+def test_bit_extraction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "facts.csv"
+    rows = ["c1,c2,target"] + [f"a{i},b{j},y{(i * j) % 3}" for i in range(12) for j in range(12)]
+    source.write_text("\n".join(rows) + "\n")
+    for name, options in (
+        ("exact", ["--dtype", "exact", "--variant", "C"]),
+        ("floats", ["--dtype", "float64"]),
+        ("order", ["--with-positions"]),
+    ):
+        assert (
+            run(
+                [
+                    "build",
+                    str(source),
+                    "-o",
+                    str(tmp_path / name),
+                    "--with",
+                    "kajitsuka2025_next_token",
+                    *options,
+                    "--json",
+                ]
+            )
+            == 0
+        )
+        c = json.loads(capsys.readouterr().out)
+        assert c["facts"] == 144
+        assert {"params", "max_bits", "total_bits", "depth"} <= set(c)
+        assert run(["verify", str(tmp_path / name), str(source), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["recall"] == 1.0
+        assert run(["ask", str(tmp_path / name), "a2", "b2"]) == 0
+        assert capsys.readouterr().out.strip() == "y1"
+    assert run(["export", str(tmp_path / "floats"), str(source), "-o", str(tmp_path / "m.onnx"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recall"] == 1.0
+    assert (tmp_path / "m.onnx").stat().st_size > 0
+    assert run(["export", str(tmp_path / "exact"), str(source), "-o", str(tmp_path / "e.onnx")]) == 2
+    assert "of floats" in capsys.readouterr().err
+    assert not (tmp_path / "e.onnx").exists()
+
+
+def test_sequences_have_a_label_for_every_position(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "tags.csv"
+    source.write_text("words,tags\nthe cat sat,D N V\na dog,D N\nsat the dog,V D N\n")
+    model = str(tmp_path / "m")
+    built = ["build", str(source), "-o", model, "--with", "kajitsuka2025_seq2seq", "--tokens", "words"]
+    assert run(built) == 0
+    assert "3 of 3 facts recalled" in capsys.readouterr().out
+    assert run(["verify", model, str(source)]) == 0
+    assert run(["ask", model, "the cat sat"]) == 0
+    assert capsys.readouterr().out.strip().endswith("D  N  V")
+    cells = tmp_path / "cells.csv"
+    cells.write_text("a,b,x,y\n1,2,p,q\n2,3,q,q\n")
+    assert run(["build", str(cells), "-o", str(tmp_path / "c"), "--with", "kajitsuka2025_seq2seq"]) == 0
+    source.write_text("words,tags\nthe cat sat,D N\n")
+    assert run([*built[:3], str(tmp_path / "n"), *built[4:]]) == 2
+    assert "3 tokens have 2 labels" in capsys.readouterr().err

@@ -25,11 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rote import Architecture, Demand, Setting, bounds, build, plan
+from rote import Architecture, Demand, DistributionRefit, Setting, bounds, build, constructions, plan
 from rote.analyse.audit import figure as audit_figure
 from rote.data import DistributionTable, random_vectors
 from rote.data.ngrams import ngrams
-from rote.distribution_building import build_distribution, prepare
 from rote.solvers.lookup import lookup_bound
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -210,7 +209,7 @@ def attention_data() -> Attention:
         dtype="float64",
         rng=0,
     )
-    tensors = {name: value.double().numpy() for name, value in memory.model.state_dict().items()}
+    tensors = {name: value.double().numpy() for name, value in memory.module.state_dict().items()}
     scores = np.einsum(
         "hkd,tnd,hke,te->thn", tensors["W_K"], table.contexts, tensors["W_Q"], table.queries, optimize=True
     )
@@ -326,10 +325,10 @@ def distribution_data() -> dict[str, Any]:
     letters = ngrams(TEXT, order=3, tokens="chars", plain=True)[0]
     words = ngrams(TEXT, order=2, tokens="words", plain=True)[0]
     found: dict[str, Any] = {"chars": _curve(letters, WIDTHS), "words": _curve(words, (4, 8, 32))}
-    smooth = prepare(letters, None)
+    smooth = _smoothed(letters)
     rows = []
     for epsilon in EPSILONS:
-        c = build_distribution(letters, d_model=GAP_WIDTH, epsilon=epsilon).certificate
+        c = build(letters, DistributionRefit(epsilon=epsilon), d_model=GAP_WIDTH).certificate
         rows.append(
             {
                 "epsilon": epsilon,
@@ -347,11 +346,17 @@ def distribution_data() -> dict[str, Any]:
     return found
 
 
+def _smoothed(table: DistributionTable) -> DistributionTable:
+    """The table as it is built."""
+    ready: DistributionTable = constructions.get("distribution_refit").prepare(table, DistributionRefit())
+    return ready
+
+
 def _curve(table: DistributionTable, widths: tuple[int, ...]) -> dict[str, Any]:
-    smooth = prepare(table, None)
+    smooth = _smoothed(table)
     rows = []
     for width in widths:
-        c = build_distribution(table, d_model=width).certificate
+        c = build(table, DistributionRefit(), d_model=width).certificate
         lookup = lookup_bound(smooth, width, rng=np.random.default_rng(0))
         rows.append(
             {

@@ -166,7 +166,7 @@ def bookkeeping() -> None:
     """The share of a sweep that goes into the journal and the display."""
     from rote.measure import Journal, read_sweep, run_sweep
     from rote.measure.executors import Local
-    from rote.measure.sweep import Progress
+    from rote.measure.sweeps import Progress
 
     text = (
         'name = "book"\nseeds = 2\n[base]\ntask = "recall"\nd_model = 8\ncontext = 2\nvocab = 20\nn_facts = 200\n'

@@ -20,7 +20,7 @@ from rote.cli.main import run
 from rote.errors import DataError, OutputError, RoteError, UnknownName, UsageError
 from rote.measure import Cell, Journal, read_sweep, run_sweep
 from rote.measure.executors import Local
-from rote.measure.sweep import Group, Progress, Sweep, Work
+from rote.measure.sweeps import Group, Progress, Sweep, Work
 from rote.measure.where import select
 
 GRID = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from rote._version import __version__
 from rote.errors import DataError, OutputError
 
 if TYPE_CHECKING:
-    from rote.measure.sweep import Work
+    from rote.measure.sweeps import Work
 
 __all__ = ["Journal"]
 
@@ -216,8 +216,3 @@ class Journal:
         if "unable to open" in text:
             return OutputError(f"cannot open {self.path}: check the path and its permissions.")
         return OutputError(f"{self.path}: {text}; what was finished before is kept.")
-
-
-def flat_columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """All column names of flat rows, in the order of their first appearance."""
-    return list(dict.fromkeys(name for row in rows for name in row))

@@ -153,31 +153,13 @@ def _grid(path: Path) -> Iterator[tuple[str, bool, frozenset[str]]]:
 
 
 def _fit(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
-    """A law with its band, and what the theorems predict at the same places."""
-    import numpy as np
-
+    """A law with its figure, and what the theorems predict at the same places."""
     from rote.analyse.fit import fit
+    from rote.web.figures import figure_answer
 
     before = time.perf_counter()
-    found = fit(_rows(args, args["where"]), args["x"], args["y"], law=args["law"])
-    places = np.array([point.x for point in found.points])
-    low, high = float(places.min()), float(places.max())
-    dense = np.linspace(low, high, 120)
-    under, over = found.chosen.band(dense, found.level)
-    record = found.to_dict()
-    for point, item in zip(found.points, record["points"], strict=True):
-        item["interval"] = point.interval(found.level)
-    return {
-        **record,
-        "curve": {
-            "x": dense.tolist(),
-            "y": found.chosen.at(dense).tolist(),
-            "low": under.tolist(),
-            "high": over.tolist(),
-        },
-        "used": [point.x for point in found.used],
-        "seconds": time.perf_counter() - before,
-    }
+    law = fit(_rows(args, args["where"]), args["x"], args["y"], law=args["law"])
+    return {**law.to_dict(), "figure": figure_answer(law.figure()), "seconds": time.perf_counter() - before}
 
 
 def _lasting(path: Path, out: Path) -> Path:

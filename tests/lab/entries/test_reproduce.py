@@ -11,10 +11,10 @@ import pytest
 
 from rote.cli.main import run as call_rote
 from rote.errors import DataError, RoteError, UnknownName, UsageError
-from rote.lab.entries import entries, estimate, find_entries, read_entry, reproduce
+from rote.lab.entries import entries, estimate, find_entries, read_entry, run_entries
 from rote.lab.entries.cost import cell_seconds
+from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import COLUMNS
-from rote.lab.entries.words import fill
 from rote.measure import Journal
 from rote.measure.executors import Local
 from rote.plot import read_figure
@@ -155,7 +155,7 @@ def test_quick_is_another_grid_in_the_same_journal(small: Path, tmp_path: Path) 
     assert len(entry.cells(quick=True)) == 6
     assert len(entry.cells(quick=False)) == 11
     assert estimate([entry], tmp_path / "none", quick=True)[:2] == (6, 6)
-    (made,) = reproduce([entry], tmp_path / "out", Local(), quick=True)
+    (made,) = run_entries([entry], tmp_path / "out", Local(), quick=True)
     assert made.record["cells"]["done"] == 6
     assert estimate([entry], tmp_path / "out", quick=True) == (6, 0, 0)
     assert estimate([entry], tmp_path / "out", quick=False)[:2] == (11, 5)
@@ -218,7 +218,7 @@ def test_published_points_that_are_wrong_are_refused(small: Path, tmp_path: Path
     for text, message in (("H\n1\n", "no column 'cap'"), ("H,cap\n1,x\n", "'x' in column cap is no number")):
         (tmp_path / "points.csv").write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=message):
-            reproduce([read_entry(small)], tmp_path / "out", Local(), quick=True)
+            run_entries([read_entry(small)], tmp_path / "out", Local(), quick=True)
 
 
 def test_every_entry_that_ships_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +248,7 @@ def test_quick_of_everything_fits_in_a_quarter_of_an_hour() -> None:
 def test_an_entry_that_cannot_be_judged_keeps_its_cells(small: Path, tmp_path: Path) -> None:
     small.write_text(SMALL.replace('"source=build:dana2025_cor1"', '"sauce=build"'), encoding="utf-8")
     with pytest.raises(UsageError, match="small: there is no column 'sauce'"):
-        reproduce([read_entry(small)], tmp_path / "out", Local(), quick=True)
+        run_entries([read_entry(small)], tmp_path / "out", Local(), quick=True)
     assert estimate([read_entry(small)], tmp_path / "out", quick=True) == (6, 0, 0)
 
 
@@ -273,4 +273,4 @@ def test_unknown_studies_and_claims_suggest_the_nearest() -> None:
 
 def test_no_entry_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least one entry"):
-        reproduce([], tmp_path, Local())
+        run_entries([], tmp_path, Local())

@@ -19,7 +19,7 @@ from results_twin import HOSTILE, cells, entry, folder, journal
 from rote.cli.main import run
 from rote.errors import DataError, RoteError, UsageError
 from rote.lab.report import report
-from rote.lab.report.again import sweep_toml, toml
+from rote.lab.report.to_toml import sweep_toml, toml
 from rote.measure import Cell, Journal, read_sweep
 
 
@@ -66,7 +66,7 @@ def test_claims_have_verdicts_and_are_counted(read: _Reader) -> None:
     for text in ("The claim does not hold: the exponent is 0.5", "Deviations", "rote reproduce dana2025/exp1 --quick"):
         assert text in read.words
     assert "Dana, Pydi, Chevaleyre 2025" in read.words
-    assert "torch 2.6" in read.words and "12.5 s" in read.words
+    assert "torch 2.6" in read.words and "12 s" in read.words
 
 
 def test_sweeps_have_laws_bounds_and_the_way_to_run_them_again(read: _Reader) -> None:

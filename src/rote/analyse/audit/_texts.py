@@ -40,7 +40,7 @@ def cut(ids: list[int], length: int, samples: int, source: str) -> list[list[int
     Windows with the same tokens are one example, so only the first of them is taken.
     """
     if length < 1:
-        raise UsageError("a window needs at least one token of the text; raise --tokens.")
+        raise UsageError("a window needs at least one token of the text; choose a larger context.")
     found: dict[tuple[int, ...], None] = {}
     stride = length
     while len(found) < samples and stride >= 1:
@@ -52,6 +52,6 @@ def cut(ids: list[int], length: int, samples: int, source: str) -> list[list[int
     if len(found) < samples:
         raise DataError(
             f"{source} has {len(ids):,} tokens, and only {len(found):,} different windows of {length}, not "
-            f"{samples:,}; give a longer text, or lower --samples or --tokens."
+            f"{samples:,}; give a longer text, fewer samples or a smaller context."
         )
     return [list(window) for window in found]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from rote.lab.studies import StudyCell
 from rote.measure import Cell
-from rote.measure.sweep import Work
+from rote.measure.sweeps import Work
 
 __all__ = ["cell_seconds", "seconds"]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from rote.errors import DataError, RoteError, UnknownName, UsageError
 from rote.lab.studies import StudyCell, get_study
-from rote.measure.sweep import Work, cells_of, records_of
+from rote.measure.sweeps import Work, cells_of, records_of
 from rote.measure.where import select
 
 __all__ = ["Entry", "entries", "experiments", "find_entries", "read_entry"]

@@ -87,7 +87,7 @@ def check_figure(table: Mapping[str, Any]) -> None:
 
 def make_figure(table: Table, spec: Mapping[str, Any], numbers: Mapping[str, Any]) -> Figure:
     """The figure's data; the caption is filled with the numbers of the tests."""
-    from rote.lab.entries.words import fill
+    from rote.lab.entries.sentences import fill
 
     panels = tuple(_panel(table, panel) for panel in spec.get("panel", []))
     title = str(spec.get("title", ""))

@@ -16,7 +16,7 @@ from rote.lab.entries.entry import Entry
 from rote.lab.studies import StudyCell, get_study
 from rote.measure import Cell
 from rote.measure.capacity import student_interval
-from rote.measure.sweep import Work
+from rote.measure.sweeps import Work
 from rote.measure.where import select
 
 __all__ = ["COLUMNS", "Spot", "Table", "make_table", "spots", "write_csv"]

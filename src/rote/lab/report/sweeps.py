@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import DataError
-from rote.lab.report.again import sweep_toml
-from rote.lab.report.drawn import drawn
-from rote.lab.report.entries import duration
 from rote.lab.report.figures import Drawing, drawings
 from rote.lab.report.section import Listing, Picture, Section, Table, anchor, said
+from rote.lab.report.to_toml import sweep_toml
 from rote.measure import Journal
+from rote.measure.machine import duration
 
 __all__ = ["read_sweeps"]
 
@@ -44,10 +43,10 @@ def _section(
     name: str, rows: Sequence[Mapping[str, Any]], configs: Mapping[str, Mapping[str, Any]], path: Path
 ) -> Section:
     cells = [row for row in rows if "study" not in row]
-    made = drawings(cells, name)
+    charts = drawings(cells, name)
     done = {row["hash"] for row in rows if row["status"] == "done"}
     failed = {row["hash"] for row in rows} - done
-    tables = [*_fits(made), *_results(rows, name), *_failures(rows)]
+    tables = [*_fits(charts), *_results(rows, name), *_failures(rows)]
     listings: tuple[Listing, ...] = ()
     commands: tuple[str, ...] = ()
     if cells:
@@ -65,8 +64,8 @@ def _section(
         title=f"Sweep {name}",
         group=path.name,
         sentence=sentence,
-        answer="\n".join(_words(made)),
-        pictures=tuple(Picture(f"{one.y}-{one.x}", one.figure, drawn(one.figure)) for one in made),
+        answer="\n".join(_words(charts)),
+        pictures=tuple(Picture.of(f"{one.y}-{one.x}", one.figure) for one in charts),
         tables=tuple(tables),
         listings=listings,
         commands=commands,
@@ -78,10 +77,10 @@ def _section(
     )
 
 
-def _words(made: Sequence[Drawing]) -> list[str]:
+def _words(charts: Sequence[Drawing]) -> list[str]:
     """The laws in sentences."""
     found = []
-    for one in made:
+    for one in charts:
         for item in one.fits:
             where = ", ".join(part for part in (item.panel, item.series if item.series != "measured" else "") if part)
             head = f"{one.y.capitalize()} against {one.x}" + (f" ({where})" if where else "")
@@ -91,10 +90,10 @@ def _words(made: Sequence[Drawing]) -> list[str]:
     return found[:6]
 
 
-def _fits(made: Sequence[Drawing]) -> list[Table]:
+def _fits(charts: Sequence[Drawing]) -> list[Table]:
     laws: list[tuple[object, ...]] = []
     slopes: list[tuple[object, ...]] = []
-    for one in made:
+    for one in charts:
         for item in one.fits:
             head = (f"{one.y} against {one.x}", item.panel, item.series)
             if item.fit is None:

@@ -152,8 +152,8 @@ class Journal:
     def configs(self) -> dict[str, dict[str, Any]]:
         """What was asked, by hash; a row of `rows` has results in the place of what was left open."""
         try:
-            found = self.connection.execute("SELECT hash, config FROM cells ORDER BY config").fetchall()
-            return {key: json.loads(config) for key, config in found}
+            rows = self.connection.execute("SELECT hash, config FROM cells ORDER BY config").fetchall()
+            return {key: json.loads(config) for key, config in rows}
         except sqlite3.Error as error:
             raise self._refusal(error) from error
         except json.JSONDecodeError:
@@ -162,13 +162,13 @@ class Journal:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every result as flat records (a study may have several), in the order of the cells' configurations."""
         try:
-            found = self.connection.execute(
+            records = self.connection.execute(
                 "SELECT hash, sweep, status, reason, config, result, version, duration, finished FROM cells "
                 "ORDER BY config"
             ).fetchall()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
-        for key, sweep, status, reason, config, result, version, duration, finished in found:
+        for key, sweep, status, reason, config, result, version, duration, finished in records:
             try:
                 shape, values = json.loads(config), json.loads(result)
             except json.JSONDecodeError:

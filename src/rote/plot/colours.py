@@ -49,11 +49,11 @@ def slots(series: Sequence[Series]) -> list[int | None]:
     for one in series:
         if one.kind == "points" or (one.kind == "line" and not _owners(one, taken)):
             taken.setdefault(one.name, len(taken))
-    found: list[int | None] = []
+    places: list[int | None] = []
     for one in series:
         owners = [one.name] if one.name in taken else _owners(one, taken)
-        found.append(taken[max(owners, key=len)] if owners else None)
-    return found
+        places.append(taken[max(owners, key=len)] if owners else None)
+    return places
 
 
 def _owners(one: Series, names: dict[str, int]) -> list[str]:

@@ -56,11 +56,10 @@ const plotLegend = (plot, redraw) => {
     button.setAttribute("aria-pressed", String(trace.shown));
     name.textContent = trace.name;
     button.append(legendMark(trace), name);
-    if (!trace.shown) {
-      const far = document.createElement("small");
-      far.textContent = " (beyond the picture)";
-      button.append(far);
-    }
+    const more = document.createElement("small");
+    if (trace.kind === "published" && !/publish/.test(trace.name)) more.append("(published)");
+    if (!trace.shown) more.append("(beyond the picture)");
+    if (more.textContent) button.append(" ", more);
     button.addEventListener("click", () => {
       trace.shown = !trace.shown;
       button.setAttribute("aria-pressed", String(trace.shown));

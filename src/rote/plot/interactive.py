@@ -120,7 +120,7 @@ def plot(panel: Panel) -> Plot:
     if panel.y.scale != "log" and panel.heat is None:
         y_axis["rangemode"] = "tozero"
     layout: dict[str, Any] = {
-        "xaxis": _axis(panel.x, [x for one in panel.series for x in one.x]),
+        "xaxis": _axis(panel.x, [x for one in panel.series if one.kind != "fit" for x in one.x]),
         "yaxis": y_axis,
         "showlegend": False,
         "hovermode": "closest",

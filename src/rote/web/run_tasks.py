@@ -123,12 +123,12 @@ def _is_number(value: object) -> bool:
 
 def _varying(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Columns of the shape that take several values, and which."""
-    found: dict[str, list[Any]] = {}
+    varying: dict[str, list[Any]] = {}
     for name in (*_X, *_ALSO):
         values = {row.get(name) for row in rows if row.get("status") == "done" and not isinstance(row.get(name), list)}
         if len(values) > 1:
-            found[name] = sorted(values, key=lambda value: (value is None, str(type(value)), value))[:200]
-    return found
+            varying[name] = sorted(values, key=lambda value: (value is None, str(type(value)), value))[:200]
+    return varying
 
 
 def _grid(path: Path) -> Iterator[tuple[str, bool, frozenset[str]]]:
@@ -141,14 +141,14 @@ def _grid(path: Path) -> Iterator[tuple[str, bool, frozenset[str]]]:
         return
     key = (str(path), stat.st_mtime_ns)
     if key not in _grids:
-        found = []
+        grids = []
         for quick in (False, True) if stat.st_size <= _MOST_GRID_BYTES else ():
             try:
                 sweep = read_sweep(path, quick=quick)
             except (RoteError, TypeError, ValueError):
                 continue
-            found.append((sweep.name, quick, frozenset(cell.hash for cell in sweep.cells)))
-        _grids[key] = found
+            grids.append((sweep.name, quick, frozenset(cell.hash for cell in sweep.cells)))
+        _grids[key] = grids
     yield from _grids[key]
 
 
@@ -177,8 +177,8 @@ def _report(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     if importlib.util.find_spec("rote.lab.report") is None:
         raise DataError("this rote has no report; a newer one writes it.")
     make: Any = importlib.import_module("rote.lab.report")
-    made = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
-    return {"bytes": int(made.n_bytes), "sections": len(made.sections)}
+    page = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
+    return {"bytes": int(page.n_bytes), "sections": len(page.sections)}
 
 
 TASKS: dict[str, Callable[[dict[str, Any], Notice], Any]] = {"journal": _journal, "fit": _fit, "report": _report}

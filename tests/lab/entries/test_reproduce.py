@@ -207,7 +207,7 @@ def test_bad_calls_are_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path
         (("dana2025/exp1", "--quick", "--full"), "not both"),
         (("dana2025/expl",), "did you mean 'dana2025/exp"),
         (("none.toml",), "there is no file none.toml"),
-        (("dana2025/exp1", "--address", "a:1"), "--on ray"),
+        (("dana2025/exp1", "--address", "a:1"), "run on ray"),
     ):
         code, _, err = call(capsys, "reproduce", *args, "-o", str(tmp_path / "out"))
         assert code == 2 and message in err and err.count("\n") == 1

@@ -69,8 +69,8 @@ def open_model(path: Path, *, allow_pickle: bool = False) -> AuditedModel:
     if not path.is_dir():
         raise CheckpointError(f"there is no model directory {path}; give a local directory, or a .gguf file.")
     if not (path / "config.json").is_file():
-        found = sorted(p.name for p in path.glob("*.gguf"))
-        hint = f"; name its GGUF file, {path / found[0]}" if found else ""
+        files = sorted(p.name for p in path.glob("*.gguf"))
+        hint = f"; name its GGUF file, {path / files[0]}" if files else ""
         raise CheckpointError(f"{path} has no config.json, so it is no model directory{hint}.")
     safe = list(path.glob("*.safetensors"))
     pickled = [*path.glob("pytorch_model*.bin"), *path.glob("*.pt"), *path.glob("*.pth")]

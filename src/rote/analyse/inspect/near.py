@@ -62,9 +62,9 @@ def answers(memory: Memory, contexts: IntArray) -> list[str]:
     exact = _as_exact(memory.model)
     with torch.no_grad():
         if exact is not None:
-            found = memory.model(torch.from_numpy(contexts.copy())).reshape(len(contexts), -1).to(torch.int64).tolist()
+            tokens = memory.model(torch.from_numpy(contexts.copy())).reshape(len(contexts), -1).to(torch.int64).tolist()
             known = [memory.vocabulary[i] for i in exact.labels]
-            return [" ".join(known[i] if 0 <= i < len(known) else "(no label)" for i in row) for row in found]
+            return [" ".join(known[i] if 0 <= i < len(known) else "(no label)" for i in row) for row in tokens]
         if memory.is_stock:
             from rote.models.stock import stock_logits
 
@@ -80,7 +80,7 @@ def near_misses(memory: Memory, ids: Sequence[int], facts: FactTable | None) -> 
     middle = np.array(ids, dtype=np.int64)
     own = answers(memory, middle[None])[0]
     words = memory.vocabulary
-    found = []
+    misses = []
     for position in range(len(middle)):
         if words[middle[position]] == PAD:
             continue
@@ -101,8 +101,8 @@ def near_misses(memory: Memory, ids: Sequence[int], facts: FactTable | None) -> 
         common = Counter(said).most_common(8)
         right = sum(one.right for one in near)
         same = sum(answer == own for answer in said)
-        found.append(Neighbours(position, len(others), same, len(near), right, tuple(common), tuple(near[:60])))
-    return found
+        misses.append(Neighbours(position, len(others), same, len(near), right, tuple(common), tuple(near[:60])))
+    return misses
 
 
 def _facts_beside(middle: IntArray, position: int, facts: FactTable | None) -> dict[int, int]:

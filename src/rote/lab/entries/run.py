@@ -49,8 +49,8 @@ class Reproduced(Shown):
         return [read_figure(self.folder / f"{item['name']}.json") for item in self.record["figures"]]
 
     def sheet(self) -> Sheet:
-        lines = (str(self.record["sentence"]), f"    {self.record['answer']}" if self.record["answer"] else "")
-        return Sheet(self.entry.key, f": {self.verdict}.", lines=tuple(line for line in lines if line))
+        answer = (f"    {self.record['answer']}",) if self.record["answer"] else ()
+        return Sheet(self.entry.key, f": {self.verdict}. {self.record['sentence']}", lines=answer)
 
     def __repr__(self) -> str:
         return f"Reproduced({self.entry.key}, {self.record['mode']}: {self.verdict}; {self.folder})"

@@ -79,15 +79,15 @@ def _section(
 
 def _words(charts: Sequence[Drawing]) -> list[str]:
     """The laws in sentences."""
-    found = []
+    sentences = []
     for one in charts:
         for item in one.fits:
             where = ", ".join(part for part in (item.panel, item.series if item.series != "measured" else "") if part)
             head = f"{one.y.capitalize()} against {one.x}" + (f" ({where})" if where else "")
             if item.fit is not None:
                 law = item.fit.chosen.law
-                found.append(f"{head}: {law.name}, {law.formula}; {item.fit.verdict}.")
-    return found[:6]
+                sentences.append(f"{head}: {law.name}, {law.formula}; {item.fit.verdict}.")
+    return sentences[:6]
 
 
 def _fits(charts: Sequence[Drawing]) -> list[Table]:
@@ -108,21 +108,21 @@ def _fits(charts: Sequence[Drawing]) -> list[Table]:
                 laws.append((*head, f"{curve.law.name}{mark}", params, curve.cv))
             slopes.extend((*head, p.theorem, p.kind, p.slope, p.ratio) for p in item.fit.predictions)
     columns = ("what", "shape", "series")
-    found = []
+    tables = []
     if laws:
         title = "Fitted laws, with 95 % intervals"
-        found.append(Table(title, (*columns, "law", "parameters", "CV error"), tuple(laws), is_open=bool(slopes)))
+        tables.append(Table(title, (*columns, "law", "parameters", "CV error"), tuple(laws), is_open=bool(slopes)))
     if slopes:
         title = "Slopes beside the theorems"
-        found.append(
+        tables.append(
             Table(title, (*columns, "theorem", "kind", "predicted slope", "measured/predicted"), tuple(slopes))
         )
-    return found
+    return tables
 
 
 def _results(rows: Sequence[Mapping[str, Any]], name: str) -> list[Table]:
     """One table for cells and one for each study; what is the same everywhere is said once."""
-    found = []
+    tables = []
     kinds = list(dict.fromkeys(row.get("study") for row in rows))
     for kind in kinds:
         own = [row for row in rows if row.get("study") == kind]
@@ -137,7 +137,7 @@ def _results(rows: Sequence[Mapping[str, Any]], name: str) -> list[Table]:
         writer.writeheader()
         writer.writerows(own)
         title = f"Results ({len(own):,} rows)" if kind is None else f"Study {kind} ({len(own):,} rows)"
-        found.append(
+        tables.append(
             Table(
                 title,
                 tuple(shown),
@@ -147,7 +147,7 @@ def _results(rows: Sequence[Mapping[str, Any]], name: str) -> list[Table]:
                 file=f"{anchor(name)}.csv" if kind is None else f"{anchor(name)}-{anchor(str(kind))}.csv",
             )
         )
-    return found
+    return tables
 
 
 def _failures(rows: Sequence[Mapping[str, Any]]) -> list[Table]:

@@ -98,12 +98,12 @@ def largest_weights(weights: Mapping[str, FloatArray], table: Any) -> FloatArray
     places = sinusoids(context.shape[0] + 1, context.shape[1]).numpy()
     rows = context @ weights["W_in"].T + weights["b_in"] + places[1:]
     asked = queries @ weights["W_in"].T + weights["b_in"] + places[0]
-    found = []
+    largest = []
     for W_Q, W_K in zip(weights["W_Q"], weights["W_K"], strict=True):
         scores = (asked @ W_Q.T) @ (rows @ W_K.T).T / math.sqrt(context.shape[1])
         scores -= scores.max(axis=1, keepdims=True)
-        found.append(1 / np.exp(scores).sum(axis=1))
-    return np.stack(found, axis=1)
+        largest.append(1 / np.exp(scores).sum(axis=1))
+    return np.stack(largest, axis=1)
 
 
 def split_of(blind: npt.NDArray[np.bool_]) -> dict[str, float]:

@@ -10,7 +10,7 @@ import pytest
 from rote.cli.main import run
 from rote.data import FactTable
 from rote.errors import CapacityError, RoteError, UsageError
-from rote.measure import Cell, measure_cell
+from rote.measure import Cell, measure, measure_cell
 from rote.measure.capacity import student_interval
 from rote.measure.machine import memory_bytes
 from rote.measure.run import draw, run_group
@@ -54,6 +54,17 @@ def test_built_capacity_is_the_bound() -> None:
     best = measure_cell(Cell(3, 4, 2, 12, by="build"), seeds=1)
     assert best.capacity >= 16
     assert best.interval is None
+
+
+def test_measuring_by_plain_arguments() -> None:
+    held = measure(n_heads=3, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2, max_memory="1GB")
+    assert held.to_dict() == measure_cell(Cell(3, 4, 2, 12, by="dana2025_cor1"), seeds=2).to_dict()
+    assert repr(held) == f"Measurement(16 facts (16 to 16) in {held.params} parameters, built by dana2025_cor1)"
+    assert "lower: dana2025_cor1" in held._repr_html_()
+    later = measure(n_heads=1, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2, seed=5)
+    assert [item["seed"] for item in later.by_seed] == [5, 6]
+    with pytest.raises(UsageError, match="2GB"):
+        measure(n_heads=1, d_model=4, context=2, vocab=12, max_memory="lots")
 
 
 def test_every_builder_of_tokens_in_floats() -> None:

@@ -33,7 +33,7 @@ def report(
     """
     from rote.lab.report import report as run
 
-    page = run(sources or (), output, title=title)
+    page = run(sources or None, output, title=title)
     if as_json:
         emit_json(page.to_dict())
     else:

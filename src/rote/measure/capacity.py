@@ -160,7 +160,7 @@ def measure(
     too. `note` is told what goes on.
 
     >>> measure(n_heads=3, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2)
-    Measurement(16 facts (16 to 16) in 300 parameters, built by dana2025_cor1)
+    Measurement(16 facts (16 to 16) in 296 parameters, built by dana2025_cor1)
     """
     cell = Cell(
         n_heads=n_heads,

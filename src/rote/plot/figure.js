@@ -54,12 +54,13 @@ const plotLegend = (plot, redraw) => {
     const button = document.createElement("button"), name = document.createElement("span");
     button.type = "button";
     button.setAttribute("aria-pressed", String(trace.shown));
-    name.textContent = trace.name;
+    name.textContent = trace.kind === "published" && !/publish/.test(trace.name) ? `${trace.name} (published)` : trace.name;
     button.append(legendMark(trace), name);
-    const more = document.createElement("small");
-    if (trace.kind === "published" && !/publish/.test(trace.name)) more.append("(published)");
-    if (!trace.shown) more.append("(beyond the picture)");
-    if (more.textContent) button.append(" ", more);
+    if (!trace.shown) {
+      const far = document.createElement("small");
+      far.textContent = "(beyond the picture)";
+      button.append(far);
+    }
     button.addEventListener("click", () => {
       trace.shown = !trace.shown;
       button.setAttribute("aria-pressed", String(trace.shown));

@@ -108,6 +108,11 @@ def test_a_decoder_asks_with_its_last_token(tiny: Path, manual: Path) -> None:
         for head in layer.heads:
             assert 0 <= head.saturated_rows <= 1
             assert head.serves == round(30 * (1 - head.saturated_queries))
+    assert repr(found) == "Audit(tiny: 3 layers, 30 windows of 12 tokens)"
+    *lines, heads = found.figure().panels
+    assert [panel.series[0].name for panel in lines] == ["as stored"] * 5
+    assert heads.heat is not None and (len(heads.heat.rows), heads.heat.columns) == (4, ("1", "2"))
+    assert "<img" in found._repr_html_() and "as stored" in found._repr_html_()
     again = audit(tiny, manual, context=12, samples=30, seed=3)
     assert again.to_dict() == found.to_dict()
     assert torch.equal(state, torch.random.get_rng_state())

@@ -11,7 +11,16 @@ import pytest
 
 from rote.cli.main import run as call_rote
 from rote.errors import DataError, RoteError, UnknownName, UsageError
-from rote.lab.entries import entries, estimate, find_entries, read_entry, run_entries
+from rote.lab.entries import (
+    Reproduced,
+    catalogue,
+    entries,
+    estimate,
+    find_entries,
+    read_entry,
+    reproduce,
+    run_entries,
+)
 from rote.lab.entries.cost import cell_seconds
 from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import COLUMNS
@@ -97,6 +106,19 @@ def call(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]
     code = call_rote(list(args))
     out, err = capsys.readouterr()
     return code, out, err
+
+
+def test_the_same_from_python(small: Path, tmp_path: Path) -> None:
+    seen: list[Reproduced] = []
+    (entry,) = reproduce(str(small), tmp_path / "out", jobs=1, done=seen.append)
+    assert seen == [entry] and (entry.verdict, entry.record["mode"]) == ("holds", "quick")
+    assert repr(entry) == f"Reproduced(small, quick: holds; {tmp_path / 'out' / 'small'})"
+    assert [figure.title for figure in entry.figures()] == [entry.entry.title]
+    assert "A head holds 4.00 facts." in entry._repr_html_() and "<img" in entry._repr_html_()
+    listed = catalogue([str(small), "dana2025/exp1"])
+    assert repr(listed) == "Catalogue(small, dana2025/exp1)" and "dana2025/exp1" in listed._repr_html_()
+    with pytest.raises(UsageError, match="run on ray"):
+        reproduce(str(small), tmp_path / "out", address="a:1")
 
 
 def test_an_entry_from_file_to_figure(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

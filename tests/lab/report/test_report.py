@@ -226,6 +226,8 @@ def test_the_command_line_answers_in_json(
     entry(tmp_path / "reproduced", "dana2025/exp1", "holds")
     assert run(["report"]) == 0
     assert re.match(r"report\.html: 1 section, 1 figure, [\d.]+ MB", capsys.readouterr().out)
+    page = report("built.db", "other.html")
+    assert repr(page).startswith("Report(other.html: 1 section, 1 figure, ") and "Sweep built" in page._repr_html_()
 
 
 _ODD = st.lists(

@@ -66,7 +66,7 @@ class Report(Shown):
 
 
 def report(
-    sources: str | Path | Sequence[str | Path] = (), output: str | Path = "report.html", *, title: str = ""
+    sources: str | Path | Sequence[str | Path] | None = None, output: str | Path = "report.html", *, title: str = ""
 ) -> Report:
     """Write results as one HTML page that needs no network: figures, tables, claims with verdicts, configuration.
 
@@ -76,9 +76,9 @@ def report(
     >>> report("heads.db", title="Heads")  # doctest: +SKIP
     Report(report.html: 1 section, 1 figure, 1.7 MB)
     """
+    if sources is None:
+        sources = [_USUAL] if _USUAL.is_dir() else []
     chosen = [sources] if isinstance(sources, str | Path) else list(sources)
-    if not chosen and _USUAL.is_dir():
-        chosen = [_USUAL]
     if not chosen:
         raise UsageError("there is nothing to report; name a folder that `reproduce` wrote, or the file of a sweep.")
     out = Path(output)

@@ -26,8 +26,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from rote.config import Architecture
 from rote.data import FactTable, VectorTable, bigram_facts, random_facts, random_vectors
-from rote.measure.train import ModelSpec, Outcome, Recipe, get_recipe, initial_weights, train
-from rote.measure.train.plain import plain_model
+from rote.measurement.train import ModelSpec, Outcome, Recipe, get_recipe, initial_weights, train
+from rote.measurement.train.plain import plain_model
 
 torch.set_num_threads(1)
 DANA = ModelSpec("aot", Architecture(16, 10, 10, 2, 50))
@@ -164,9 +164,9 @@ def mahdavi() -> None:
 
 def bookkeeping() -> None:
     """The share of a sweep that goes into the journal and the display."""
-    from rote.measure import Journal, read_sweep, run_sweep
-    from rote.measure.executors import Local
-    from rote.measure.sweep import Progress
+    from rote.measurement import Journal, read_sweep, run_sweep
+    from rote.measurement.executors import Local
+    from rote.measurement.sweeps import Progress
 
     text = (
         'name = "book"\nseeds = 2\n[base]\ntask = "recall"\nd_model = 8\ncontext = 2\nvocab = 20\nn_facts = 200\n'

@@ -3,9 +3,10 @@
     python docs/make_exact_figures.py
 
 tent_shift     the shift lemma: tent maps take digits off a fraction (`shift_data`, `draw_shift`)
-exact_params   weights against points, for variants A, B and C, beside what no network can go below (`data`, `draw`)
+exact_params   weights against points, for variants A, B and C, beside what no network can go below (`data`, `figure`)
 
-The first of each pair computes, the second only draws. The largest networks take a minute or two.
+The first is drawn here, since it has texts and shaded cells all over; the second is a record of rote.plot. The largest
+networks take a minute or two.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rote.plot import Axis, Figure, Panel, Series
 from rote.solvers.exact.blocks import memorise_blocks
 from rote.solvers.exact.digits import memorise_digits
 from rote.solvers.exact.network import Network
@@ -31,7 +33,7 @@ DIGITS, BITS = (6, 10, 4), 4
 MOST, MOST_B = 10**6, 10**5
 CLASSES = 2
 
-INK, GREY, BLUE, ORANGE, GREEN = "#222222", "#6b6b6b", "#1d4ed8", "#c2410c", "#0f766e"
+INK, GREY, BLUE, ORANGE = "#222222", "#6b6b6b", "#1d4ed8", "#c2410c"
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
@@ -74,14 +76,6 @@ def shift_data() -> Shift:
     return Shift(DIGITS, BITS, tuple(orbit))
 
 
-def _save(figure: Any, name: str, folder: Path) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    made = [folder / f"{name}.svg", folder / f"{name}.png"]
-    figure.savefig(made[0], facecolor="white", metadata={"Date": None})
-    figure.savefig(made[1], facecolor="white", dpi=160, metadata={"Software": None})
-    return made
-
-
 def draw_shift(shift: Shift, folder: Path) -> list[Path]:
     """Write tent_shift.svg and .png into `folder`."""
     import matplotlib as mpl
@@ -90,14 +84,17 @@ def draw_shift(shift: Shift, folder: Path) -> list[Path]:
     from matplotlib import pyplot as plt
 
     with mpl.rc_context(STYLE):
-        figure = plt.figure(figsize=(12.0, 4.7))
-        _draw_cells(figure.add_axes((0.05, 0.2, 0.36, 0.62)), 3, 4, Fraction(7, 10))
-        _draw_orbit(figure.add_axes((0.485, 0.2, 0.495, 0.62)), shift)
-        figure.text(0.05, 0.92, "a   Three tents: even cells rise, and leave the remainder", fontsize=11)
-        figure.text(0.485, 0.92, "b   Twelve tents shift three digits out of one fraction", fontsize=11)
-        made = _save(figure, "tent_shift", folder)
-        plt.close(figure)
-    return made
+        canvas = plt.figure(figsize=(12.0, 4.7))
+        _draw_cells(canvas.add_axes((0.05, 0.2, 0.36, 0.62)), 3, 4, Fraction(7, 10))
+        _draw_orbit(canvas.add_axes((0.485, 0.2, 0.495, 0.62)), shift)
+        canvas.text(0.05, 0.92, "a   Three tents: even cells rise, and leave the remainder", fontsize=11)
+        canvas.text(0.485, 0.92, "b   Twelve tents shift three digits out of one fraction", fontsize=11)
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / "tent_shift.svg", folder / "tent_shift.png"]
+        canvas.savefig(paths[0], facecolor="white", metadata={"Date": None})
+        canvas.savefig(paths[1], facecolor="white", dpi=160, metadata={"Software": None})
+        plt.close(canvas)
+    return paths
 
 
 def _draw_cells(axes: Any, bits: int, digit: int, rest: Fraction) -> None:
@@ -207,59 +204,40 @@ def data(most: int = MOST) -> list[Curve]:
     ]
 
 
-_LOOKS: dict[str, tuple[str, str, str, str, tuple[int, int]]] = {
-    # colour, line, marker, label, and where it stands beside the last point
-    "naive": (GREY, "--", "", "interpolation by ReLU:\n3 weights a point", (9, 0)),
-    "A": (BLUE, "-", "o", "variant A, 0 at other keys:\n{:,.0f} weights", (9, 0)),
-    "B": (GREEN, "-", "s", "B, float64: {:,.0f}", (9, 12)),
-    "C": (ORANGE, "-", "o", "variant C, fewest weights:\n{:,.0f} weights", (9, 0)),
-    "counting": (INK, ":", "", "counting bound at the\nwidest weight of C", (9, 4)),
-    "vc": (INK, "-", "", "VC bound, weights of\nany number of bits", (9, -6)),
+_NAMES = {
+    "naive": ("reference", "interpolation by ReLU: 3 weights a point"),
+    "A": ("line", "variant A, 0 at other keys: {:,.0f} weights"),
+    "B": ("line", "variant B, float64: {:,.0f} weights"),
+    "C": ("line", "variant C, fewest weights: {:,.0f} weights"),
+    "counting": ("bound_lower", "counting bound at the widest weight of C"),
+    "vc": ("bound_lower", "VC bound, weights of any number of bits"),
 }
 
 
-def draw(curves: Sequence[Curve], folder: Path) -> list[Path]:
-    """Write exact_params.svg and .png into `folder`."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    with mpl.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(9.0, 5.4))
-        figure.subplots_adjust(left=0.085, right=0.765, top=0.925, bottom=0.105)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(80, 1.25e6)
-        axes.set_ylim(1, 5e6)
-        axes.set_xlabel("points (N random keys below N², one of two labels each)")
-        axes.set_ylabel("non-zero weights and biases")
-        axes.set_title("Weights that hold N labels exactly", fontsize=10, loc="left")
-        axes.grid(True, which="major", color="#e5e5e5", linewidth=0.7)
-        axes.set_axisbelow(True)
-        lower = {curve.key: curve.points for curve in curves}
-        floor = [max(a[1], b[1]) for a, b in zip(lower["vc"], lower["counting"], strict=True)]
-        axes.fill_between([n for n, _ in lower["vc"]], 0.1, floor, color="#f1f1f1", lw=0)
-        for curve in curves:
-            colour, line, marker, label, offset = _LOOKS[curve.key]
-            x, y = zip(*curve.points, strict=True)
-            axes.plot(x, y, line, color=colour, marker=marker or None, markersize=4, linewidth=1.8)
-            axes.annotate(
-                label.format(y[-1]),
-                curve.points[-1],
-                xytext=offset,
-                textcoords="offset points",
-                ha="left",
-                va="center",
-                fontsize=8.5,
-                color=colour,
-                annotation_clip=False,
-            )
-        made = _save(figure, "exact_params", folder)
-        plt.close(figure)
-    return made
+def figure(curves: Sequence[Curve]) -> Figure:
+    """Every curve with its name at its end; below both bounds the ground is shaded."""
+    values = {curve.key: [y for _, y in curve.points] for curve in curves}
+    floor = tuple(max(pair) for pair in zip(values["vc"], values["counting"], strict=True))
+    series = []
+    for curve in curves:
+        kind, name = _NAMES[curve.key]
+        x, y = (tuple(map(float, part)) for part in zip(*curve.points, strict=True))
+        band = ((1.0,) * len(floor), floor) if curve.key == "vc" else (None, None)
+        series.append(Series(name.format(y[-1]), kind, x, y, *band))
+    panel = Panel(
+        "",
+        Axis("points (N random keys below N², one of two labels each)", "log"),
+        Axis("non-zero weights and biases", "log"),
+        tuple(series),
+        names="ends",
+    )
+    return Figure("Weights that hold N labels exactly", (panel,))
 
 
 if __name__ == "__main__":
-    for path in draw_shift(shift_data(), IMAGES) + draw(data(), IMAGES):
+    shown = figure(data())
+    for path in draw_shift(shift_data(), IMAGES):
         print(f"wrote {path.name}")
+    for kind in ("svg", "png"):
+        shown.draw(IMAGES / f"exact_params.{kind}")
+        print(f"wrote exact_params.{kind}")

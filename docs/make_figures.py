@@ -3,14 +3,15 @@
     python docs/make_figures.py                    all but the runs for the figure of distributions
     python docs/make_figures.py --distributions    these runs too
 
-bounds            facts against parameters, for one family of shapes (`data`, `draw`)
+bounds            facts against parameters, for one family of shapes (`data`, `figure`)
 who_serves_whom   which head serves which examples in a layer built by saturation (`attention_data`, `draw_attention`)
 distributions     divergence against d_model, and the gap against epsilon, on a real text (`distribution_data`,
-                  `draw_distributions`); minutes, so its numbers are kept in distributions.json beside it
+                  `distribution_figure`); minutes, so its numbers are kept in distributions.json beside it
 
 audit_*           what `rote audit` found in pretrained models, from docs/audits/*.json (`rote.analyse.audit.figure`)
 
-The first of each pair asks rote, the second only draws. Needs matplotlib, which the development set-up brings.
+All are records of rote.plot, but for who_serves_whom, which has frames around cells and is drawn here. Needs
+matplotlib, which the development set-up brings.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rote import Architecture, Demand, DistributionRefit, Setting, bounds, build, constructions, plan
-from rote.analyse.audit import figure as audit_figure
+from rote.analyse.audit import audit_figure
 from rote.data import DistributionTable, random_vectors
 from rote.data.ngrams import ngrams
+from rote.plot import Axis, Figure, Panel, Series
 from rote.solvers.lookup import lookup_bound
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -49,16 +51,16 @@ class Curve:
 
 
 def _bound_curve(key: str, shapes: list[Architecture]) -> Curve:
-    found = [bounds(Setting(shape), only=[key])[0] for shape in shapes]
-    points = tuple((item.params, item.facts) for item in found if item.params is not None and item.facts is not None)
-    return Curve(key, found[0].kind, points)
+    said = [bounds(Setting(shape), only=[key])[0] for shape in shapes]
+    points = tuple((item.params, item.facts) for item in said if item.params is not None and item.facts is not None)
+    return Curve(key, said[0].kind, points)
 
 
 def _plan_curve(key: str) -> Curve:
     sizes = sorted({round(10 ** (k / 8)) for k in range(8 * round(math.log10(MOST_FACTS)) + 1)})
-    found = [plan(Demand(size, VOCAB, CONTEXT), only=[key]).plans[0] for size in sizes]
+    plans = [plan(Demand(size, VOCAB, CONTEXT), only=[key]).plans[0] for size in sizes]
     return Curve(
-        key, "lower", tuple((item.params, item.facts) for item in found), tuple(item.max_bits or 0 for item in found)
+        key, "lower", tuple((item.params, item.facts) for item in plans), tuple(item.max_bits or 0 for item in plans)
     )
 
 
@@ -77,102 +79,47 @@ def data() -> list[Curve]:
     ]
 
 
-@dataclass(frozen=True)
-class _Look:
-    """How a curve is drawn: the label stands beside its last point, moved by so many points."""
-
-    colour: str
-    line: str
-    label: str
-    offset: tuple[int, int]
-    marker: str = ""
-    align: str = "left"
-
-
-_LOOKS: dict[str, _Look] = {
-    "counting": _Look("#222222", "-", "counting bound, float32:\nno more than this fits", (7, -4)),
-    "morris2025": _Look("#6b6b6b", "--", "3.6 bits/parameter, measured", (7, 0)),
-    "allenzhu2024": _Look("#6b6b6b", ":", "2 bits/parameter, measured", (7, -7)),
-    "mahdavi2024_thm1": _Look(
-        "#0f766e",
-        "-",
-        "Mahdavi et al. 2024, Theorem 1\n(vectors in, real labels out;\nno embedding counted)",
-        (33, -34),
-        "s",
+_NAMES = {
+    "counting": ("bound_upper", "counting bound, float32: no more than this fits"),
+    "morris2025": ("reference", "3.6 bits/parameter, measured"),
+    "allenzhu2024": ("reference", "2 bits/parameter, measured"),
+    "mahdavi2024_thm1": (
+        "line",
+        "Mahdavi et al. 2024, Theorem\u00a01 (vectors in, real labels out; no embedding counted)",
     ),
-    "dana2025_cor1": _Look("#1d4ed8", "-", "Dana et al. 2025, Corollary 1\n(tokens in, tokens out)", (7, -2), "o"),
-    "kajitsuka2025_next_token": _Look(
-        "#c2410c", "-", "Kajitsuka & Sato 2025,\nexact bit extraction", (-9, 21), align="right"
-    ),
+    "dana2025_cor1": ("line", "Dana et al. 2025, Corollary\u00a01 (tokens in, tokens out)"),
+    "kajitsuka2025_next_token": ("line", "Kajitsuka & Sato 2025, exact bit extraction"),
 }
 
 
-def draw(curves: list[Curve], folder: Path) -> list[Path]:
-    """Write bounds.svg and bounds.png into `folder`."""
-    import matplotlib as mpl
+def figure(curves: list[Curve]) -> Figure:
+    """Every curve with its name at its end, and the widest weights of bit extraction beside it."""
+    series = []
+    for curve in curves:
+        kind, name = _NAMES[curve.key]
+        points = [point for point in curve.points if point[0] >= 1000]
+        bits = dict(zip(curve.points, curve.max_bits, strict=False))
+        texts = tuple(f"weights of up to {bits[p]:,} bits" if p[1] in (10**3, 10**5, 10**7) else "" for p in points)
+        x, y = (tuple(map(float, values)) for values in zip(*points, strict=True))
+        series.append(Series(name, kind, x, y, texts=texts if bits else ()))
+    shapes = f"d_model = d_head = {D_MODEL}, vocabulary {VOCAB:,}, context {CONTEXT}, {HEADS[0]} to {HEADS[-1]:,} heads"
+    panel = Panel(
+        shapes,
+        Axis("parameters (how many numbers the result counts)", "log"),
+        Axis(f"facts ({CONTEXT} tokens → one of {VOCAB:,} tokens)", "log"),
+        tuple(series),
+        names="ends",
+    )
+    return Figure("Facts held by one family of shapes", (panel,))
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
 
-    with mpl.rc_context(
-        {
-            "font.family": "DejaVu Sans",
-            "font.size": 10,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "svg.hashsalt": "rote",
-            "svg.fonttype": "path",
-        }
-    ):
-        figure, axes = plt.subplots(figsize=(9.0, 5.2))
-        figure.subplots_adjust(left=0.085, right=0.745, top=0.925, bottom=0.105)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(1e3, 1e8)
-        axes.set_ylim(10, 1e9)
-        axes.set_xlabel("parameters (how many numbers the result counts)")
-        axes.set_ylabel(f"facts ({CONTEXT} tokens → one of {VOCAB:,} tokens)")
-        axes.set_title(
-            f"Facts held by one family of shapes: d_model = d_head = {D_MODEL}, vocabulary {VOCAB:,}, "
-            f"context {CONTEXT}, {HEADS[0]} to {HEADS[-1]:,} heads",
-            fontsize=10,
-            loc="left",
-        )
-        axes.grid(True, which="major", color="#e5e5e5", linewidth=0.7)
-        axes.set_axisbelow(True)
-        for curve in curves:
-            look = _LOOKS[curve.key]
-            x, y = zip(*curve.points, strict=True)
-            axes.plot(x, y, look.line, color=look.colour, marker=look.marker or None, markersize=4, linewidth=1.8)
-            axes.annotate(
-                look.label,
-                curve.points[-1],
-                xytext=look.offset,
-                textcoords="offset points",
-                ha=look.align,
-                va="center",
-                fontsize=8.5,
-                color=look.colour,
-                annotation_clip=False,
-            )
-            for point, bits in zip(curve.points, curve.max_bits, strict=False):
-                if point[1] in (10**3, 10**5, 10**7):
-                    axes.plot(*point, "o", color=look.colour, markersize=4.5)
-                    axes.annotate(
-                        f"weights of up to {bits:,} bits",
-                        point,
-                        xytext=(9, -9) if point[1] == 10**3 else (-9, 0),
-                        ha="left" if point[1] == 10**3 else "right",
-                        textcoords="offset points",
-                        fontsize=8,
-                        color=look.colour,
-                    )
-        folder.mkdir(parents=True, exist_ok=True)
-        made = [folder / "bounds.svg", folder / "bounds.png"]
-        figure.savefig(made[0], facecolor="white", metadata={"Date": None})
-        figure.savefig(made[1], facecolor="white", dpi=160, metadata={"Software": None})
-        plt.close(figure)
-    return made
+def draw(shown: Figure, name: str, folder: Path) -> list[Path]:
+    """Write NAME.svg and NAME.png into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
+    for path in paths:
+        shown.draw(path)
+    return paths
 
 
 @dataclass(frozen=True)
@@ -239,8 +186,8 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
     with mpl.rc_context(
         {"font.family": "DejaVu Sans", "font.size": 9.5, "svg.hashsalt": "rote", "svg.fonttype": "path"}
     ):
-        figure = plt.figure(figsize=(12.2, 3.9))
-        left = figure.add_axes((0.045, 0.2, 0.45, 0.62))
+        canvas = plt.figure(figsize=(12.2, 3.9))
+        left = canvas.add_axes((0.045, 0.2, 0.45, 0.62))
         floor = 1e-12
         image = left.imshow(
             np.maximum(layer.spilled[order].T, floor),
@@ -259,13 +206,13 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
         left.set_xlabel("example, ordered by the head that serves it")
         left.set_ylabel("head")
         left.set_title("how far the attention is from one-hot", fontsize=9.5, pad=4)
-        figure.text(0.045, 0.915, "a   Who serves whom", fontsize=10.5)
-        bar = figure.colorbar(image, cax=figure.add_axes((0.505, 0.2, 0.011, 0.62)), extend="min")
+        canvas.text(0.045, 0.915, "a   Who serves whom", fontsize=10.5)
+        bar = canvas.colorbar(image, cax=canvas.add_axes((0.505, 0.2, 0.011, 0.62)), extend="min")
         bar.set_label("1 − largest attention weight")
         right_start, gap = 0.622, 0.0105
         width = (0.93 - right_start - gap * (len(shown) - 1)) / len(shown)
         for i, example in enumerate(shown):
-            axes = figure.add_axes((right_start + i * (width + gap), 0.2, width, 0.62))
+            axes = canvas.add_axes((right_start + i * (width + gap), 0.2, width, 0.62))
             picture = axes.imshow(
                 layer.weights[example], vmin=0, vmax=1, cmap="Greys", aspect="auto", interpolation="nearest"
             )
@@ -281,16 +228,16 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
             axes.set_title(f"example {example + 1}", fontsize=9.5, pad=4)
             if i == 0:
                 axes.set_ylabel("head")
-        figure.text(
+        canvas.text(
             right_start,
             0.915,
             "b   What each head looks at",
             fontsize=10.5,
         )
-        figure.text((right_start + 0.93) / 2, 0.098, "row of the context", ha="center")
-        bar = figure.colorbar(picture, cax=figure.add_axes((0.94, 0.2, 0.011, 0.62)))
+        canvas.text((right_start + 0.93) / 2, 0.098, "row of the context", ha="center")
+        bar = canvas.colorbar(picture, cax=canvas.add_axes((0.94, 0.2, 0.011, 0.62)))
         bar.set_label("attention weight")
-        figure.legend(
+        canvas.legend(
             handles=[patches.Patch(fc="none", ec=mark, lw=2, label="this head serves this example")],
             loc="lower left",
             bbox_to_anchor=(0.04, -0.005),
@@ -299,19 +246,19 @@ def draw_attention(layer: Attention, folder: Path) -> list[Path]:
         )
         folder.mkdir(parents=True, exist_ok=True)
         made = [folder / "who_serves_whom.svg", folder / "who_serves_whom.png"]
-        figure.savefig(made[0], facecolor="white", metadata={"Date": None})
-        figure.savefig(made[1], facecolor="white", dpi=160, metadata={"Software": None})
-        plt.close(figure)
+        canvas.savefig(made[0], facecolor="white", metadata={"Date": None})
+        canvas.savefig(made[1], facecolor="white", dpi=160, metadata={"Software": None})
+        plt.close(canvas)
     return made
 
 
 def draw_audits(folder: Path) -> list[Path]:
     """One picture for each stored audit."""
-    made = []
+    paths = []
     for record in sorted((IMAGES.parent / "audits").glob("*.json")):
-        panels = audit_figure.data(json.loads(record.read_text(encoding="utf-8")))
-        made += audit_figure.draw(panels, folder, f"audit_{record.stem}")
-    return made
+        shown = audit_figure(json.loads(record.read_text(encoding="utf-8")))
+        paths += draw(shown, f"audit_{record.stem}", folder)
+    return paths
 
 
 TEXT = Path(__file__).resolve().parent / "examples" / "ruth.txt"
@@ -373,106 +320,48 @@ def _curve(table: DistributionTable, widths: tuple[int, ...]) -> dict[str, Any]:
     return {**smooth.describe(), "rows": rows}
 
 
-def draw_distributions(found: dict[str, Any], folder: Path) -> list[Path]:
-    """Write distributions.svg and .png into `folder`."""
-    import matplotlib as mpl
+def distribution_figure(record: dict[str, Any]) -> Figure:
+    """Divergence against the width, and what is left out against epsilon."""
+    chars, gaps = record["chars"], record["gaps"]
 
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    def line(rows: list[dict[str, Any]], x: str, y: str, name: str, kind: str = "line") -> Series:
+        known = [(float(row[x]), float(row[y])) for row in rows if row[y] is not None]
+        return Series(name, kind, tuple(a for a, _ in known), tuple(b for _, b in known))
 
-    style: dict[Any, Any] = {
-        "font.family": "DejaVu Sans",
-        "font.size": 9.5,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "svg.hashsalt": "rote",
-        "svg.fonttype": "path",
-    }
-    with mpl.rc_context(style):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11.4, 4.4))
-        figure.subplots_adjust(left=0.065, right=0.985, top=0.88, bottom=0.12, wspace=0.22)
-        chars = found["chars"]
-        d = [row["d_model"] for row in chars["rows"]]
-        left.semilogy(
-            d,
-            [row["encoder_kl"] for row in chars["rows"]],
-            color="#222222",
-            lw=2,
-            label="best encoder: no model of this width is below",
-        )
-        left.semilogy(
-            d,
-            [row["kl"] for row in chars["rows"]],
-            "o",
-            color="#1d4ed8",
-            ms=6,
-            mfc="none",
-            mew=1.6,
-            label="attention-only transformer, built, float32",
-        )
-        upper = [(row["d_model"], row["theorem2"]) for row in chars["rows"] if row["theorem2"] is not None]
-        left.semilogy(
-            *zip(*upper, strict=True), "s-", color="#c2410c", ms=4, lw=1.4, label="Theorem 2, measured coherence"
-        )
-        left.axhline(chars["unigram"], color="#6b6b6b", ls="--", lw=1.2, label="unigram guess")
-        left.axhline(chars["uniform"], color="#6b6b6b", ls=":", lw=1.2, label="uniform guess")
-        left.set_xlabel("d_model")
-        left.set_ylabel("divergence from the table (nats)")
-        left.set_xticks(d)
-        left.set_title(
+    def across(series: Series, name: str, value: float) -> Series:
+        return Series(name, "reference", (series.x[0], series.x[-1]), (value, value))
+
+    best = line(chars["rows"], "d_model", "encoder_kl", "best encoder: no model of this width is below")
+    refit = line(gaps["rows"], "epsilon", "gap", "convex refit, as built")
+    left = (
+        best,
+        line(chars["rows"], "d_model", "kl", "attention-only transformer, built, float32", "points"),
+        line(chars["rows"], "d_model", "theorem2", "Theorem 2, measured coherence"),
+        across(best, "uniform guess", chars["uniform"]),
+        across(best, "unigram guess", chars["unigram"]),
+    )
+    right = (
+        refit,
+        line(gaps["rows"], "epsilon", "interpolation_gap", "its construction, interpolation"),
+        line(gaps["rows"], "epsilon", "theorem_excess", "Theorem 1's allowance, C ε ||WE||"),
+        Series("2 ε", "reference", refit.x, tuple(2 * x for x in refit.x)),
+        across(refit, "uniform guess", gaps["uniform"]),
+    )
+    panels = (
+        Panel(
             f"a   Character trigrams: {chars['n_contexts']} contexts, {chars['vocab']} characters",
-            loc="left",
-            fontsize=10,
-        )
-        left.set_ylim(1e-6, 1e3)
-        left.legend(frameon=False, fontsize=8.5, loc="lower left")
-        gaps = found["gaps"]
-        eps = [row["epsilon"] for row in gaps["rows"]]
-        right.loglog(
-            eps,
-            [row["theorem_excess"] for row in gaps["rows"]],
-            "^-",
-            color="#c2410c",
-            ms=5,
-            lw=1.4,
-            label="Theorem 1's allowance, C ε ||WE||",
-        )
-        right.loglog(
-            eps,
-            [row["interpolation_gap"] for row in gaps["rows"]],
-            "s-",
-            color="#b45309",
-            ms=5,
-            lw=1.4,
-            label="its construction, interpolation",
-        )
-        right.loglog(
-            eps,
-            [row["gap"] for row in gaps["rows"]],
-            "o-",
-            color="#1d4ed8",
-            ms=5,
-            lw=1.8,
-            label="convex refit, as built",
-        )
-        right.loglog(eps, [2 * e for e in eps], color="#222222", ls="--", lw=1, label="2 ε")
-        right.axhline(gaps["uniform"], color="#6b6b6b", ls=":", lw=1.2, label="uniform guess")
-        right.set_xlabel("ε, prior of the contexts left out")
-        right.set_ylabel("divergence above the best encoder (nats)")
-        right.set_xticks(eps, [f"{e:g}" for e in eps])
-        right.minorticks_off()
-        right.set_title(f"b   What is left out costs: d_model {gaps['d_model']}", loc="left", fontsize=10)
-        right.set_ylim(1e-3, 1e8)
-        right.legend(frameon=False, fontsize=8.5, loc="upper left", ncols=2)
-        for axes in (left, right):
-            axes.grid(True, which="major", color="#e5e5e5", linewidth=0.7)
-            axes.set_axisbelow(True)
-        folder.mkdir(parents=True, exist_ok=True)
-        made = [folder / "distributions.svg", folder / "distributions.png"]
-        figure.savefig(made[0], facecolor="white", metadata={"Date": None})
-        figure.savefig(made[1], facecolor="white", dpi=160, metadata={"Software": None})
-        plt.close(figure)
-    return made
+            Axis("d_model"),
+            Axis("divergence from the table (nats)", "log"),
+            left,
+        ),
+        Panel(
+            f"b   What is left out costs: d_model {gaps['d_model']}",
+            Axis("ε, prior of the contexts left out", "log"),
+            Axis("divergence above the best encoder (nats)", "log"),
+            right,
+        ),
+    )
+    return Figure("Distributions of the book of Ruth, built into attention", panels)
 
 
 if __name__ == "__main__":
@@ -480,6 +369,6 @@ if __name__ == "__main__":
     if "--distributions" in sys.argv[1:] or not record.exists():
         record.write_text(json.dumps(distribution_data(), indent=1) + "\n", encoding="utf-8")
     kept = json.loads(record.read_text(encoding="utf-8"))
-    drawn = draw(data(), IMAGES) + draw_attention(attention_data(), IMAGES)
-    for path in drawn + draw_audits(IMAGES) + draw_distributions(kept, IMAGES):
+    drawn = draw(figure(data()), "bounds", IMAGES) + draw_attention(attention_data(), IMAGES)
+    for path in drawn + draw_audits(IMAGES) + draw(distribution_figure(kept), "distributions", IMAGES):
         print(f"wrote {path.name}")

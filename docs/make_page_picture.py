@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from rote.lab.report import report
-from rote.measure import Journal, read_sweep, run_sweep
-from rote.measure.executors import Local
+from rote.measurement import Journal, read_sweep, run_sweep
+from rote.measurement.executors import Local
 
 DOCS = Path(__file__).resolve().parent
 SIZE = (1100, 1180)

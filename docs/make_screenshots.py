@@ -64,7 +64,7 @@ def shoot(address: str) -> None:
         "build": (f"build?job={heads}", "#result .sheet, #checks .conditions", "light", (1440, 1000)),
         "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-chart .hm", "light", (1440, 900)),
         "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-chart .trace", "dark", (1440, 900)),
-        "runs": ("runs", "#fit-chart .trace", "light", (1440, 1150)),
+        "runs": ("runs", "#fit-0 .trace", "light", (1440, 1150)),
         "theorems": ("theorems?theorem=mahdavi2024_thm1", "details.theorem[open]", "dark", (1100, 850)),
     }
     with sync_playwright() as playwright:

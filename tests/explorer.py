@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from rote.measure import Sweep
+    from rote.measurement import Sweep
 
 __all__ = ["GRID", "Explorer", "explorer", "make_folder", "results_of", "short_explorer"]
 
@@ -83,7 +83,7 @@ class Explorer:
 
 def results_of(sweep: Sweep, heads: int) -> tuple[list[Any], list[dict[str, Any]]]:
     """The cells of so many heads, with made-up capacities on a line."""
-    from rote.measure import Cell
+    from rote.measurement import Cell
 
     cells = [cell for cell in sweep.cells if isinstance(cell, Cell) and cell.n_heads == heads]
     results = [
@@ -95,7 +95,7 @@ def results_of(sweep: Sweep, heads: int) -> tuple[list[Any], list[dict[str, Any]
 
 def make_folder(folder: Path) -> None:
     """A grid, its results (whole), and an entry with a published point."""
-    from rote.measure import Journal, read_sweep
+    from rote.measurement import Journal, read_sweep
 
     folder.mkdir(parents=True)
     grid = folder / "heads.toml"

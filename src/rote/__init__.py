@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from rote.grafting import ungraft as ungraft
     from rote.lab.entries import reproduce as reproduce
     from rote.lab.report import report as report
-    from rote.measure import measure as measure
-    from rote.measure import sweep as sweep
+    from rote.measurement import measure as measure
+    from rote.measurement import sweep as sweep
     from rote.memory import Memory as Memory
     from rote.models import Model as Model
     from rote.pipeline import build as build
@@ -119,13 +119,13 @@ _HOME = {
     "fit": "rote.analyse.fit",
     "graft": "rote.grafting",
     "load": "rote.pipeline",
-    "measure": "rote.measure",
+    "measure": "rote.measurement",
     "plan": "rote.capacity",
     "prompts": "rote.grafting",
     "read": "rote.data",
     "report": "rote.lab.report",
     "reproduce": "rote.lab.entries",
-    "sweep": "rote.measure",
+    "sweep": "rote.measurement",
     "ungraft": "rote.grafting",
     "verify": "rote.pipeline",
 }

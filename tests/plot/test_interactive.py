@@ -25,7 +25,7 @@ def test_every_kind_keeps_its_numbers(kind: str) -> None:
     (entry,) = made.legend
     last: dict[str, Any] = made.data[entry.members[-1]]
     assert last["x"] == list(X) and last["y"] == list(Y) and entry.shown
-    if kind in ("points", "published"):
+    if kind in ("points", "excluded", "published"):
         assert last["error_y"]["array"] == [2.0] * 3 and last["error_y"]["arrayminus"] == [1.0] * 3
     else:
         band = made.data[entry.members[0]]

@@ -27,8 +27,8 @@ from rote.data import random_distributions, random_vectors, write
 from rote.theorems import Demand, Setting, registry
 from rote.web.capacity import AXES, bounds_answer, plan_answer
 from rote.web.commands import command
-from rote.web.found import Folder
 from rote.web.options import SHAPE
+from rote.web.scan import Folder
 
 
 def said(capsys: pytest.CaptureFixture[str], line: str) -> Any:
@@ -242,7 +242,7 @@ def test_results_and_fits_are_those_of_the_library(explorer: Explorer, capsys: p
     assert "error" in explorer.ask(f"/api/runs/{db['id']}/fit?x=n_heads&y=nothing")
     (entry,) = listed["entries"]
     shown = explorer.ask(f"/api/entries/{entry['id']}")
-    assert [one["kind"] for one in shown["figures"][0]["panels"][0]["series"]] == ["points", "published"]
+    assert [one["kind"] for one in shown["figures"][0]["panels"][0]["legend"]] == ["points", "published"]
 
 
 def test_the_report_is_made_of_what_was_chosen(explorer: Explorer) -> None:

@@ -22,7 +22,7 @@ import uvicorn
 from browser import Page, open_page
 from explorer import GRID, Explorer, results_of
 from rote import constructions
-from rote.measure import Journal, read_sweep
+from rote.measurement import Journal, read_sweep
 from rote.web.app import create_app
 from rote.web.server import bind
 from rote.web.state import State
@@ -431,11 +431,9 @@ def test_a_running_sweep_is_followed(browser: Any, explorer: Explorer) -> None:
             for heads in (3, 4, 6):
                 journal.put(sweep.name, *results_of(sweep, heads))
             until(page, "document.querySelector('#progress').textContent.includes('10 of 12 cells')")
-            until(page, "document.querySelector('#fit-chart').data?.length > 2")
+            until(page, "document.querySelector('#fit-0').data?.length > 2")
             assert (
-                page.evaluate(
-                    "document.querySelector('#fit-chart').data.find(t => t.name === 'mean over seeds').y.length"
-                )
+                page.evaluate("document.querySelector('#fit-0').data.find(t => t.name === 'mean over seeds').y.length")
                 == 5
             )
             assert "b = 8" in page.locator("#fit-words").inner_text()
@@ -453,8 +451,8 @@ def test_a_running_sweep_is_followed(browser: Any, explorer: Explorer) -> None:
 def test_reproduced_figures_show_the_published_points(opened: Page) -> None:
     page = opened.page
     page.get_by_role("button", name="Accuracy grows with the heads").click()
-    until(page, "document.querySelector('#panel-0-0')?.data?.length === 2")
-    lines = chart(page, "#panel-0-0")
+    until(page, "document.querySelector('#figure-0-0')?.data?.length === 2")
+    lines = chart(page, "#figure-0-0")
     assert lines["the paper"] == [[1, 2], [17.5, 25.5]]
     text = page.locator("#shown").inner_text()
     assert "holds The slope is 8.0 facts a head." in text
@@ -466,7 +464,7 @@ READY = {
     "capacity": DRAWN,
     "build": "document.querySelector('#result .sheet') && document.querySelector('#checks .conditions')",
     "ask": "document.querySelector('#heads-chart')?.data?.length === 1",
-    "runs": "document.querySelector('#fit-chart')?.data?.length > 2",
+    "runs": "document.querySelector('#fit-0')?.data?.length > 2",
     "theorems": "document.querySelectorAll('details.theorem').length > 9",
 }
 # Every control has a name for those who do not see it.

@@ -1,62 +1,31 @@
-"""What `measure`, `sweep` and `results` share: memory as people write it, and a line that says what is going on."""
+"""What `measure`, `sweep` and `reproduce` share: options, and a line that says what is going on."""
 
 from __future__ import annotations
 
 import contextlib
-import re
+import time
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rote.cli._output import console
-from rote.errors import UsageError
 
-__all__ = ["DeviceOption", "MemoryOption", "check_device", "duration", "memory_bytes", "working"]
+if TYPE_CHECKING:
+    from rote.measurement.sweeps import Progress
+
+__all__ = ["AddressOption", "DeviceOption", "MemoryOption", "OnOption", "RetryOption", "following", "working"]
 
 MemoryOption = Annotated[
     str | None, typer.Option(help="Memory for a stack of replicas, such as 2GB; larger stacks are split.")
 ]
 DeviceOption = Annotated[str, typer.Option(help="cpu, or cuda where there is one.")]
+OnOption = Annotated[str, typer.Option(help="Where to run: local or ray.")]
+AddressOption = Annotated[str | None, typer.Option(help="Ray cluster; one is started here if not given.")]
+RetryOption = Annotated[bool, typer.Option("--retry-failed", help="Run failed and diverged cells again.")]
 
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-
-
-def memory_bytes(text: str | None) -> int | None:
-    """Bytes from "2GB", "500 MB" or a plain number."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if found is None or found[2].lower() not in _UNITS or float(found[1]) <= 0:
-        raise UsageError(f"--max-memory must be a size such as 500MB or 2GB, got {text!r}.")
-    return int(float(found[1]) * _UNITS[found[2].lower()])
-
-
-def check_device(name: str) -> str:
-    """A device that torch has here."""
-    import torch
-
-    try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        raise UsageError(f"there is no device {name!r}; known: cpu, cuda.") from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise UsageError("torch finds no CUDA device here; leave out --device to use the CPU.")
-    if kind not in ("cpu", "cuda"):
-        raise UsageError(f"the trainer runs on cpu and cuda, not on {name!r}.")
-    return name
-
-
-def duration(seconds: float | None) -> str:
-    """Time as people read it."""
-    if seconds is None:
-        return "?"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+_LINE_EVERY = 15.0
+"""Seconds between lines where there is no terminal to draw on."""
 
 
 @contextlib.contextmanager
@@ -68,3 +37,29 @@ def working(title: str, *, enabled: bool) -> Iterator[Callable[[str], None]]:
         return
     with out.status(title) as status:
         yield lambda text: status.update(f"{title}: {text}")
+
+
+@contextlib.contextmanager
+def following(*, enabled: bool) -> Iterator[Progress]:
+    """How a sweep stands: a live line on a terminal; a plain line now and then in a log; nothing for --json."""
+    from rote.measurement.sweeps import Progress
+
+    out = console(stderr=True)
+    if not enabled:
+        yield Progress()
+    elif out.is_terminal:
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(Text(""), console=out, refresh_per_second=4, transient=True) as live:
+            yield Progress(draw=lambda progress: live.update(Text(progress.line())))
+    else:
+        last = time.monotonic()
+
+        def plain(progress: Progress) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _LINE_EVERY:
+                last = time.monotonic()
+                out.print(progress.line(), markup=False)
+
+        yield Progress(draw=plain)

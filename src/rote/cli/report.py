@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rote.cli._output import JsonOption, console, emit_json, megabytes
+from rote.cli._output import JsonOption, emit_json
+from rote.cli._render import show
 
 __all__ = ["report"]
 
@@ -32,14 +33,8 @@ def report(
     """
     from rote.lab.report import report as run
 
-    usual = Path("reproduced")
-    made = run(sources or ([usual] if usual.is_dir() else []), output, title=title)
+    page = run(sources or None, output, title=title)
     if as_json:
-        emit_json(made.to_dict())
-        return
-    count, figures = len(made.sections), made.n_figures
-    console().print(
-        f"{made.path}: {count} {'section' if count == 1 else 'sections'}, "
-        f"{figures} {'figure' if figures == 1 else 'figures'}, {megabytes(made.n_bytes)}; open it in a browser.",
-        markup=False,
-    )
+        emit_json(page.to_dict())
+    else:
+        show(page.sheet())

@@ -1,27 +1,32 @@
 """Figures for a browser: every panel as the traces and the layout that plotly.js draws.
 
-The same data that matplotlib draws becomes plain dictionaries here, with no need of the plotly package. Colours are
-names of CSS variables (`--series-1`, `--lower`), which the page replaces by their values, so that one description
-serves light and dark. Texts are escaped, since plotly.js reads a subset of HTML in them.
+The same data that matplotlib draws becomes plain dictionaries here, with no need of the plotly package; figure.js
+makes their legends. Colours are names of CSS variables (`--series-1`, `--lower`; `colours.css` has them), which the
+page replaces by their values, so that one description serves light and dark. Texts are escaped, since plotly.js reads a
+subset of HTML in them.
 
     points       dots with intervals             published    hollow diamonds with intervals
-    line         a line with a band              fit          a thick line with a band
-    bound_lower  dashes                          bound_upper  dots              reference  a thin grey line
+    excluded     hollow dots with intervals      line         a line with a band
+    fit          a thick line with a band        bound_lower  dashes
+    bound_upper  dots                            reference    a thin grey line
 """
 
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib import resources, util
+from pathlib import Path
 from typing import Any
 
-from rote.plot.model import Axis, Figure, Panel, Series
+from rote.errors import MissingExtra
+from rote.plot.colours import N_COLOURS, slots
+from rote.plot.figure import Axis, Figure, Heat, Panel, Series
 
-__all__ = ["Plot", "Trace", "plot", "plots"]
+__all__ = ["Plot", "Trace", "plot", "plotly_js", "plots", "script"]
 
-_SLOTS = 8
-"""Colours of series; further series begin again."""
 _FAR = 2.5
 """On a linear axis, a bound that rises so many times above everything measured would flatten it."""
 _LOG_FAR = 1e4
@@ -35,7 +40,8 @@ _DASHES = {
     "reference": ("solid", "dash", "dot"),
 }
 _FIXED = {"bound_lower": "--lower", "bound_upper": "--upper", "reference": "--reference"}
-_MEASURED = ("points", "line", "fit", "published")
+_MEASURED = ("points", "excluded", "line", "fit", "published")
+_HOLLOW = {"published": "diamond-open", "excluded": "circle-open"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,22 @@ class Plot:
     layout: dict[str, Any]
     legend: tuple[Trace, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def script() -> str:
+    """figure.js: colours and legends of plots, for pages that draw them."""
+    return resources.files("rote.plot").joinpath("figure.js").read_text(encoding="utf-8")
+
+
+def plotly_js(extra: str, what: str) -> bytes:
+    """plotly.js as the plotly package has it, found without importing that; `extra` of rote brings it for `what`."""
+    spec = util.find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise MissingExtra("plotly", extra, what)
+    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_bytes()
+
 
 def plots(figure: Figure) -> list[Plot]:
     """One plot for every panel."""
@@ -71,16 +93,15 @@ def plot(panel: Panel) -> Plot:
     """What plotly.js draws for a panel. Bounds far beyond the measured points start switched off."""
     data: list[dict[str, Any]] = []
     legend: list[Trace] = []
-    slots = _slots(panel.series)
     counts: dict[str, int] = {}
-    for series, slot in zip(panel.series, slots, strict=True):
+    for series, slot in zip(panel.series, slots(panel.series), strict=True):
         turn = counts.get(series.kind, 0)
         counts[series.kind] = turn + 1
-        colour = _FIXED.get(series.kind, "--ink" if slot is None else f"--series-{slot % _SLOTS + 1}")
+        colour = _FIXED.get(series.kind, "--ink" if slot is None else f"--series-{slot % N_COLOURS + 1}")
         shown = not _far(series, panel)
-        made = _traces(series, colour, slot or 0, turn, shown)
-        line = made[-1].get("line", {})
-        mark = made[-1].get("marker", {})
+        traces = _traces(series, colour, slot or 0, turn, shown)
+        line = traces[-1].get("line", {})
+        mark = traces[-1].get("marker", {})
         legend.append(
             Trace(
                 series.name,
@@ -89,15 +110,17 @@ def plot(panel: Panel) -> Plot:
                 str(line.get("dash", "")),
                 str(mark.get("symbol", "")),
                 shown,
-                tuple(range(len(data), len(data) + len(made))),
+                tuple(range(len(data), len(data) + len(traces))),
             )
         )
-        data.extend(made)
+        data.extend(traces)
+    if panel.heat is not None:
+        data.append(_heat(panel.heat))
     y_axis = _axis(panel.y, [y for one in panel.series for y in one.y])
-    if panel.y.scale == "linear":
+    if panel.y.scale != "log" and panel.heat is None:
         y_axis["rangemode"] = "tozero"
     layout: dict[str, Any] = {
-        "xaxis": _axis(panel.x, [x for one in panel.series for x in one.x]),
+        "xaxis": _axis(panel.x, [x for one in panel.series if one.kind != "fit" for x in one.x]),
         "yaxis": y_axis,
         "showlegend": False,
         "hovermode": "closest",
@@ -111,21 +134,21 @@ def plot(panel: Panel) -> Plot:
     return Plot(panel.title, tuple(data), layout, tuple(legend))
 
 
-def _slots(series: Sequence[Series]) -> list[int | None]:
-    """A colour for every series: fits and published points have that of the points they belong to; None: ink."""
-    taken: dict[str, int] = {}
-    for one in series:
-        if one.kind in ("points", "line"):
-            taken.setdefault(one.name, len(taken))
-    found: list[int | None] = []
-    for one in series:
-        owners = [one.name] if one.name in taken else [name for name in taken if _belongs(one.name, name)]
-        found.append(taken[max(owners, key=len)] if owners else None)
-    return found
-
-
-def _belongs(name: str, owner: str) -> bool:
-    return name.startswith(f"{owner}: ") or name.endswith(f": {owner}")
+def _heat(heat: Heat) -> dict[str, Any]:
+    columns, rows = ([html.escape(name) for name in names] for names in (heat.columns, heat.rows))
+    label = html.escape(heat.label)
+    return {
+        "type": "heatmap",
+        "z": [list(row) for row in heat.values],
+        # Names, also where they look like numbers.
+        "x": columns,
+        "y": rows,
+        "zmin": heat.low,
+        "zmax": heat.high,
+        "colorscale": "Viridis",
+        "colorbar": {"title": {"text": label, "side": "right"}, "thickness": 12, "outlinewidth": 0},
+        "hovertemplate": "%{x}, %{y}: %{z:.4g}<extra></extra>",
+    }
 
 
 def _far(series: Series, panel: Panel) -> bool:
@@ -140,15 +163,24 @@ def _far(series: Series, panel: Panel) -> bool:
 def _traces(series: Series, colour: str, slot: int, turn: int, shown: bool) -> list[dict[str, Any]]:
     x, y, low, high = series.x, series.y, series.low, series.high
     name = html.escape(series.name)
-    common: dict[str, Any] = {"type": "scatter", "x": list(x), "y": list(y), "name": name, "visible": shown}
-    if series.kind in ("points", "published"):
-        hollow = series.kind == "published"
-        symbol = "diamond-open" if hollow else _SYMBOLS[slot % len(_SYMBOLS)]
-        trace = {
-            **common,
-            "mode": "markers",
-            "marker": {"color": colour, "symbol": symbol, "size": 10 if hollow else 8, "line": {"width": 2 * hollow}},
-        }
+    told = "<br>".join(html.escape(line) for line in textwrap.wrap(series.name, 58))
+    words = "<br>%{text}" if series.texts else ""
+    common: dict[str, Any] = {
+        "type": "scatter",
+        "x": list(x),
+        "y": list(y),
+        "name": name,
+        "visible": shown,
+        "hovertemplate": f"{told.replace('%', '&#37;')}<br>%{{x}}, %{{y:.4g}}{words}<extra></extra>",
+    }
+    if series.texts:
+        common["text"] = [html.escape(text) for text in series.texts]
+    if series.kind in ("points", "excluded", "published"):
+        hollow = series.kind in _HOLLOW
+        symbol = _HOLLOW.get(series.kind, _SYMBOLS[slot % len(_SYMBOLS)])
+        size = 10 if series.kind == "published" else 8
+        marker = {"color": colour, "symbol": symbol, "size": size, "line": {"width": 2 * hollow}}
+        trace = {**common, "mode": "markers", "marker": marker}
         if low is not None and high is not None:
             trace["error_y"] = {
                 "type": "data",
@@ -160,9 +192,9 @@ def _traces(series: Series, colour: str, slot: int, turn: int, shown: bool) -> l
                 "width": 4,
             }
         return [trace]
-    made: list[dict[str, Any]] = []
+    traces: list[dict[str, Any]] = []
     if low is not None and high is not None:
-        made.append(
+        traces.append(
             {
                 **common,
                 "x": [*x, *reversed(x)],
@@ -182,14 +214,15 @@ def _traces(series: Series, colour: str, slot: int, turn: int, shown: bool) -> l
         # Few places are measured ones, and are shown as such.
         trace["mode"] = "lines+markers"
         trace["marker"] = {"color": colour, "size": 6, "symbol": _SYMBOLS[slot % len(_SYMBOLS)]}
-    made.append(trace)
-    return made
+    traces.append(trace)
+    return traces
 
 
 def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    drawn: dict[str, Any] = {
         "title": {"text": html.escape(axis.label), "standoff": 10},
-        "type": axis.scale,
+        # plotly.js has no scale that is logarithmic and knows zero.
+        "type": "linear" if axis.scale == "symlog" else axis.scale,
         "gridcolor": "--grid",
         "linecolor": "--rule",
         "zerolinecolor": "--grid",
@@ -200,13 +233,13 @@ def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
     }
     whole = bool(values) and all(value == int(value) for value in values)
     if axis.scale == "linear" and whole and 0 < max(values) - min(values) <= _FEW:
-        made["dtick"] = 1  # no half heads
+        drawn["dtick"] = 1  # no half heads
     if axis.scale == "log":
-        made["exponentformat"] = "power"
+        drawn["exponentformat"] = "power"
         positive = [value for value in values if value > 0]
         ratio = max(positive) / min(positive) if positive else 1.0
         if ratio >= 100:
-            made["dtick"] = 1  # powers of ten are enough
+            drawn["dtick"] = 1  # powers of ten are enough
         elif ratio >= 8:
-            made["dtick"] = "D2"  # and 2 and 5 times them
-    return made
+            drawn["dtick"] = "D2"  # and 2 and 5 times them
+    return drawn

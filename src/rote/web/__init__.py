@@ -4,7 +4,7 @@
     app         routes; guard and assets stand in front of them and beside them
     capacity, theorems, runs, figures      what the pages ask, answered by the library
     store, jobs, pool, worker, tasks       uploads and builds: folders, the queue, the processes that do the work
-    found       what lies in the folder that was named by --dir
+    scan        what lies in the folder that was named by --dir
 
 Nothing here computes what the library does not: every answer comes from a function that the command line calls too.
 """

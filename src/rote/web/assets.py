@@ -11,11 +11,12 @@ import hashlib
 import threading
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources, util
+from importlib import resources
 from pathlib import Path
 
 from rote._version import __version__
-from rote.errors import MissingExtra
+from rote.plot.colours import css
+from rote.plot.interactive import plotly_js, script
 
 __all__ = ["PAGES", "Assets", "Part"]
 
@@ -51,7 +52,11 @@ class Assets:
             kind = _TYPES.get(Path(item.name).suffix)
             if kind is not None:
                 parts[item.name] = Part(item.read_bytes(), f"{kind}; charset=utf-8")
-        parts["plotly.min.js"] = Part(_plotly(), "text/javascript; charset=utf-8")
+        parts["plotly.min.js"] = Part(plotly_js("ui", "the explorer"), "text/javascript; charset=utf-8")
+        # What figures need comes from rote.plot, as a module and before the page's own colours.
+        code = f"{script()}\nexport {{ coloured, plotLegend }};\n"
+        parts["figure.js"] = Part(code.encode(), "text/javascript; charset=utf-8")
+        parts["style.css"] = Part(css().encode() + parts["style.css"].content, "text/css; charset=utf-8")
         self.parts = parts
         digest = hashlib.sha256(__version__.encode())
         for name in sorted(parts):
@@ -79,11 +84,3 @@ class Assets:
                 _ = part.packed
 
         threading.Thread(target=work, name="rote-ui-compress", daemon=True).start()
-
-
-def _plotly() -> bytes:
-    """plotly.min.js from the plotly package, found without importing it."""
-    spec = util.find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise MissingExtra("plotly", "ui", "the explorer")
-    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_bytes()

@@ -41,14 +41,14 @@ def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 
 
 def _rows(args: Mapping[str, Any], where: Sequence[str]) -> list[dict[str, Any]]:
-    from rote.measure.where import select
+    from rote.measurement.where import select
 
     return list(select(_all_rows(Path(args["path"]), Path(args["scratch"])), list(where)))
 
 
 def _all_rows(path: Path, scratch: Path) -> list[dict[str, Any]]:
     """Every row. SQLite leaves files beside a database that it opens, so one that nobody writes to is copied first."""
-    from rote.measure import Journal
+    from rote.measurement import Journal
 
     if _is_open(path):
         with Journal(path, write=False) as journal:
@@ -123,17 +123,17 @@ def _is_number(value: object) -> bool:
 
 def _varying(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Columns of the shape that take several values, and which."""
-    found: dict[str, list[Any]] = {}
+    varying: dict[str, list[Any]] = {}
     for name in (*_X, *_ALSO):
         values = {row.get(name) for row in rows if row.get("status") == "done" and not isinstance(row.get(name), list)}
         if len(values) > 1:
-            found[name] = sorted(values, key=lambda value: (value is None, str(type(value)), value))[:200]
-    return found
+            varying[name] = sorted(values, key=lambda value: (value is None, str(type(value)), value))[:200]
+    return varying
 
 
 def _grid(path: Path) -> Iterator[tuple[str, bool, frozenset[str]]]:
     """The cells of a TOML file, in full and quick; files that are no sweeps are passed over."""
-    from rote.measure import read_sweep
+    from rote.measurement import read_sweep
 
     try:
         stat = path.stat()
@@ -141,43 +141,25 @@ def _grid(path: Path) -> Iterator[tuple[str, bool, frozenset[str]]]:
         return
     key = (str(path), stat.st_mtime_ns)
     if key not in _grids:
-        found = []
+        grids = []
         for quick in (False, True) if stat.st_size <= _MOST_GRID_BYTES else ():
             try:
                 sweep = read_sweep(path, quick=quick)
             except (RoteError, TypeError, ValueError):
                 continue
-            found.append((sweep.name, quick, frozenset(cell.hash for cell in sweep.cells)))
-        _grids[key] = found
+            grids.append((sweep.name, quick, frozenset(cell.hash for cell in sweep.cells)))
+        _grids[key] = grids
     yield from _grids[key]
 
 
 def _fit(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
-    """A law with its band, and what the theorems predict at the same places."""
-    import numpy as np
-
+    """A law with its figure, and what the theorems predict at the same places."""
     from rote.analyse.fit import fit
+    from rote.web.figures import figure_answer
 
     before = time.perf_counter()
-    found = fit(_rows(args, args["where"]), args["x"], args["y"], law=args["law"])
-    places = np.array([point.x for point in found.points])
-    low, high = float(places.min()), float(places.max())
-    dense = np.linspace(low, high, 120)
-    under, over = found.chosen.band(dense, found.level)
-    record = found.to_dict()
-    for point, item in zip(found.points, record["points"], strict=True):
-        item["interval"] = point.interval(found.level)
-    return {
-        **record,
-        "curve": {
-            "x": dense.tolist(),
-            "y": found.chosen.at(dense).tolist(),
-            "low": under.tolist(),
-            "high": over.tolist(),
-        },
-        "used": [point.x for point in found.used],
-        "seconds": time.perf_counter() - before,
-    }
+    law = fit(_rows(args, args["where"]), args["x"], args["y"], law=args["law"])
+    return {**law.to_dict(), "figure": figure_answer(law.figure()), "seconds": time.perf_counter() - before}
 
 
 def _lasting(path: Path, out: Path) -> Path:
@@ -195,8 +177,8 @@ def _report(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     if importlib.util.find_spec("rote.lab.report") is None:
         raise DataError("this rote has no report; a newer one writes it.")
     make: Any = importlib.import_module("rote.lab.report")
-    made = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
-    return {"bytes": int(made.n_bytes), "sections": len(made.sections)}
+    page = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
+    return {"bytes": int(page.n_bytes), "sections": len(page.sections)}
 
 
 TASKS: dict[str, Callable[[dict[str, Any], Notice], Any]] = {"journal": _journal, "fit": _fit, "report": _report}

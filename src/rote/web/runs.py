@@ -63,10 +63,10 @@ def _list(state: State) -> dict[str, Any]:
 def _journal(state: State, request: Request) -> dict[str, Any]:
     item = state.folder.get("results", request.path_params["id"])
     grids = [str(grid.path) for grid in state.folder.look("grid")]
-    found = state.reader.call(
+    journal = state.reader.call(
         "journal", {"path": str(item.path), "scratch": str(state.store.root), "grids": grids}, seconds=RUN_SECONDS
     )
-    return {**found, "name": item.name, "command": command("results", item.name)}
+    return {**journal, "name": item.name, "command": command("results", item.name)}
 
 
 def _fit(state: State, request: Request) -> dict[str, Any]:
@@ -100,9 +100,9 @@ def _report(state: State) -> Handler:
         id_ = state.store.new_id()
         out = state.store.report_file(id_)
         args = {"sources": [path for path, _ in chosen], "out": str(out)}
-        made = await run_in_threadpool(state.reader.call, "report", args, seconds=RUN_SECONDS)
+        page = await run_in_threadpool(state.reader.call, "report", args, seconds=RUN_SECONDS)
         said = command("report", *(name for _, name in chosen), o="report.html")
-        return answer({**made, "address": f"/report/{id_}", "command": said})
+        return answer({**page, "address": f"/report/{id_}", "command": said})
 
     return guarded(work)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rote.web.found import Folder
 from rote.web.jobs import Builds
 from rote.web.pool import Worker
+from rote.web.scan import Folder
 from rote.web.store import Store
 
 __all__ = ["State"]

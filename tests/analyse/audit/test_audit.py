@@ -65,7 +65,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Path:
 
 def test_minilm(capsys: pytest.CaptureFixture[str], minilm: Path, manual: Path, tmp_path: Path) -> None:
     out_dir = tmp_path / "out"
-    args = ("--texts", str(manual), "--tokens", "12", "--samples", "24", "--layers", "0,1,6", "--reinit")
+    args = ("--texts", str(manual), "--context", "12", "--samples", "24", "--layers", "0,1,6", "--reinit")
     code, out, err = call(capsys, "audit", str(minilm), *args, "-o", str(out_dir), "--json")
     assert (code, err) == (0, "")
     record = json.loads(out)
@@ -98,17 +98,22 @@ def test_minilm(capsys: pytest.CaptureFixture[str], minilm: Path, manual: Path, 
 
 def test_a_decoder_asks_with_its_last_token(tiny: Path, manual: Path) -> None:
     state = torch.random.get_rng_state()
-    found = audit(tiny, manual, tokens=12, samples=30, seed=3)
+    found = audit(tiny, manual, context=12, samples=30, seed=3)
     assert (found.kind, found.query, len(found.layers)) == ("decoder", "last", 3)
     raw = found.layers[0]
-    assert raw.found.n_classes < 30  # the same token at the same place is the same vector
-    assert found.layers[1].found.n_classes == 30
+    assert raw.kruskal.n_classes < 30  # the same token at the same place is the same vector
+    assert found.layers[1].kruskal.n_classes == 30
     for layer in found.layers[1:]:
         assert len(layer.heads) == 4
         for head in layer.heads:
             assert 0 <= head.saturated_rows <= 1
             assert head.serves == round(30 * (1 - head.saturated_queries))
-    again = audit(tiny, manual, tokens=12, samples=30, seed=3)
+    assert repr(found) == "Audit(tiny: 3 layers, 30 windows of 12 tokens)"
+    *lines, heads = found.figure().panels
+    assert [panel.series[0].name for panel in lines] == ["as stored"] * 5
+    assert heads.heat is not None and (len(heads.heat.rows), heads.heat.columns) == (4, ("1", "2"))
+    assert "<img" in found._repr_html_() and "as stored" in found._repr_html_()
+    again = audit(tiny, manual, context=12, samples=30, seed=3)
     assert again.to_dict() == found.to_dict()
     assert torch.equal(state, torch.random.get_rng_state())
 
@@ -121,7 +126,7 @@ def test_a_rote_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     code, out, err = call(capsys, "audit", str(model), "--texts", str(lines), "--reinit", "--json")
     assert (code, err) == (0, "")
     record = json.loads(out)
-    assert (record["kind"], record["tokens"], record["samples"], len(record["layers"])) == ("rote", 2, 60, 2)
+    assert (record["kind"], record["context"], record["samples"], len(record["layers"])) == ("rote", 2, 60, 2)
     assert record["layers"][0]["kruskal"]["distinct_directions"] == 4
     assert record["layers"][1]["share_full_rank"] is None
     code, out, _ = call(capsys, "audit", str(model), "--texts", str(lines))
@@ -148,7 +153,7 @@ def test_what_is_refused(
     vectors = tmp_path / "none"
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((bare, "--texts", text), "no weights"),
-        ((pickled, "--texts", text), "--allow-pickle"),
+        ((pickled, "--texts", text), "allow pickle"),
         ((damaged, "--texts", text), "cannot load"),
         ((fake, "--texts", text), "cannot load"),
         ((vectors, "--texts", text), "no model directory"),
@@ -156,14 +161,14 @@ def test_what_is_refused(
         ((tmp_path / "no.gguf", "--texts", text), "no file"),
         ((tiny, "--texts", empty), "is empty"),
         ((tiny, "--texts", latin), "line 1: byte 0xe9 at offset 3 is not UTF-8"),
-        ((tiny, "--texts", short, "--tokens", "8"), "4 tokens"),
+        ((tiny, "--texts", short, "--context", "8"), "4 tokens"),
         ((tiny, "--texts", tmp_path), "is a directory"),
         ((tiny, "--texts", tmp_path / "nothing.txt"), "no file"),
-        ((tiny, "--texts", text, "--tokens", "25"), "longer than"),
-        ((minilm, "--texts", text, "--tokens", "513"), "longer than"),
-        ((minilm, "--texts", text, "--tokens", "2"), "at least 3"),
-        ((tiny, "--texts", text, "--layers", "0-9", "--tokens", "8"), "layers 0 to 2"),
-        ((tiny, "--texts", text, "--layers", "last", "--tokens", "8"), "--layers takes"),
+        ((tiny, "--texts", text, "--context", "25"), "longer than"),
+        ((minilm, "--texts", text, "--context", "513"), "longer than"),
+        ((minilm, "--texts", text, "--context", "2"), "at least 3"),
+        ((tiny, "--texts", text, "--layers", "0-9", "--context", "8"), "layers 0 to 2"),
+        ((tiny, "--texts", text, "--layers", "last", "--context", "8"), "layers are all"),
         ((tiny, "--texts", text, "--samples", "1"), "samples"),
     ]
     for args, needle in cases:

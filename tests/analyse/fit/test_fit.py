@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,11 @@ import numpy as np
 import pytest
 
 from rote.analyse.fit import LAWS, fit, gather
-from rote.analyse.fit.figure import draw
 from rote.analyse.fit.laws import fit_law
 from rote.analyse.fit.points import variances
 from rote.cli.main import run
 from rote.errors import DataError, MissingExtra, UnknownName, UsageError
-from rote.measure import Cell, Journal
+from rote.measurement import Cell, Journal
 
 HEADS = (1, 6, 11, 16, 21, 26)
 TRUTH = {"linear": (60.0, 120.0), "power": (50.0, 1.3), "quadratic": (20.0, 30.0, 4.0)}
@@ -118,10 +118,20 @@ def test_one_seed_and_no_noise() -> None:
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_figures(tmp_path: Path, kind: str) -> None:
     found = fit(rows("linear", 0), "n_heads", "capacity")
-    draw(found, tmp_path / f"law.{kind}")
+    found.figure().draw(tmp_path / f"law.{kind}")
     assert (tmp_path / f"law.{kind}").stat().st_size > 3000
     with pytest.raises(UsageError, match=r"\.png"):
-        draw(found, tmp_path / "law.gif")
+        found.figure().draw(tmp_path / "law.gif")
+
+
+def test_what_a_notebook_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = fit(rows("linear", 0), "n_heads", "capacity", law="linear")
+    assert repr(law).startswith("Fit(capacity against n_heads: linear a + b x, a = ")
+    kinds = [one.kind for one in law.figure().panels[0].series]
+    assert kinds[:3] == ["points", "excluded", "fit"] and {"bound_lower", "bound_upper", "reference"} <= set(kinds)
+    assert "<img" in law._repr_html_() and "<table>" in law._repr_html_()
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "<img" not in law._repr_html_() and "measured/predicted" in law._repr_html_()
 
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +144,7 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingExtra, match=r"rote\[plots\]"):
-        draw(fit(rows("linear", 0), "n_heads", "capacity"), tmp_path / "law.png")
+        fit(rows("linear", 0), "n_heads", "capacity").figure().draw(tmp_path / "law.png")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,21 @@ import pytest
 
 from rote.cli.main import run as call_rote
 from rote.errors import DataError, RoteError, UnknownName, UsageError
-from rote.lab.entries import entries, estimate, find_entries, read_entry, reproduce
+from rote.lab.entries import (
+    Reproduced,
+    catalogue,
+    entries,
+    estimate,
+    find_entries,
+    read_entry,
+    reproduce,
+    run_entries,
+)
 from rote.lab.entries.cost import cell_seconds
+from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import COLUMNS
-from rote.lab.entries.words import fill
-from rote.measure import Journal
-from rote.measure.executors import Local
+from rote.measurement import Journal
+from rote.measurement.executors import Local
 from rote.plot import read_figure
 
 SMALL = """
@@ -99,6 +108,19 @@ def call(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]
     return code, out, err
 
 
+def test_the_same_from_python(small: Path, tmp_path: Path) -> None:
+    seen: list[Reproduced] = []
+    (entry,) = reproduce(str(small), tmp_path / "out", jobs=1, done=seen.append)
+    assert seen == [entry] and (entry.verdict, entry.record["mode"]) == ("holds", "quick")
+    assert repr(entry) == f"Reproduced(small, quick: holds; {tmp_path / 'out' / 'small'})"
+    assert [figure.title for figure in entry.figures()] == [entry.entry.title]
+    assert "A head holds 4.00 facts." in entry._repr_html_() and "<img" in entry._repr_html_()
+    listed = catalogue([str(small), "dana2025/exp1"])
+    assert repr(listed) == "Catalogue(small, dana2025/exp1)" and "dana2025/exp1" in listed._repr_html_()
+    with pytest.raises(UsageError, match="run on ray"):
+        reproduce(str(small), tmp_path / "out", address="a:1")
+
+
 def test_an_entry_from_file_to_figure(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     code, text, err = call(capsys, "reproduce", str(small), "--full", "--jobs", "1", "-o", str(out))
@@ -155,7 +177,7 @@ def test_quick_is_another_grid_in_the_same_journal(small: Path, tmp_path: Path) 
     assert len(entry.cells(quick=True)) == 6
     assert len(entry.cells(quick=False)) == 11
     assert estimate([entry], tmp_path / "none", quick=True)[:2] == (6, 6)
-    (made,) = reproduce([entry], tmp_path / "out", Local(), quick=True)
+    (made,) = run_entries([entry], tmp_path / "out", Local(), quick=True)
     assert made.record["cells"]["done"] == 6
     assert estimate([entry], tmp_path / "out", quick=True) == (6, 0, 0)
     assert estimate([entry], tmp_path / "out", quick=False)[:2] == (11, 5)
@@ -207,7 +229,7 @@ def test_bad_calls_are_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path
         (("dana2025/exp1", "--quick", "--full"), "not both"),
         (("dana2025/expl",), "did you mean 'dana2025/exp"),
         (("none.toml",), "there is no file none.toml"),
-        (("dana2025/exp1", "--address", "a:1"), "--on ray"),
+        (("dana2025/exp1", "--address", "a:1"), "run on ray"),
     ):
         code, _, err = call(capsys, "reproduce", *args, "-o", str(tmp_path / "out"))
         assert code == 2 and message in err and err.count("\n") == 1
@@ -218,7 +240,7 @@ def test_published_points_that_are_wrong_are_refused(small: Path, tmp_path: Path
     for text, message in (("H\n1\n", "no column 'cap'"), ("H,cap\n1,x\n", "'x' in column cap is no number")):
         (tmp_path / "points.csv").write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=message):
-            reproduce([read_entry(small)], tmp_path / "out", Local(), quick=True)
+            run_entries([read_entry(small)], tmp_path / "out", Local(), quick=True)
 
 
 def test_every_entry_that_ships_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +270,7 @@ def test_quick_of_everything_fits_in_a_quarter_of_an_hour() -> None:
 def test_an_entry_that_cannot_be_judged_keeps_its_cells(small: Path, tmp_path: Path) -> None:
     small.write_text(SMALL.replace('"source=build:dana2025_cor1"', '"sauce=build"'), encoding="utf-8")
     with pytest.raises(UsageError, match="small: there is no column 'sauce'"):
-        reproduce([read_entry(small)], tmp_path / "out", Local(), quick=True)
+        run_entries([read_entry(small)], tmp_path / "out", Local(), quick=True)
     assert estimate([read_entry(small)], tmp_path / "out", quick=True) == (6, 0, 0)
 
 
@@ -273,4 +295,4 @@ def test_unknown_studies_and_claims_suggest_the_nearest() -> None:
 
 def test_no_entry_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least one entry"):
-        reproduce([], tmp_path, Local())
+        run_entries([], tmp_path, Local())

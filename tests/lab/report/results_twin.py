@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from rote.measure import Cell, Journal
+from rote.measurement import Cell, Journal
 from rote.plot import Axis, Figure, Panel, Series
 
 __all__ = ["HOSTILE", "cells", "entry", "folder", "journal"]

@@ -19,8 +19,8 @@ from results_twin import HOSTILE, cells, entry, folder, journal
 from rote.cli.main import run
 from rote.errors import DataError, RoteError, UsageError
 from rote.lab.report import report
-from rote.lab.report.again import sweep_toml, toml
-from rote.measure import Cell, Journal, read_sweep
+from rote.lab.report.to_toml import sweep_toml, toml
+from rote.measurement import Cell, Journal, read_sweep
 
 
 class _Reader(HTMLParser):
@@ -66,7 +66,7 @@ def test_claims_have_verdicts_and_are_counted(read: _Reader) -> None:
     for text in ("The claim does not hold: the exponent is 0.5", "Deviations", "rote reproduce dana2025/exp1 --quick"):
         assert text in read.words
     assert "Dana, Pydi, Chevaleyre 2025" in read.words
-    assert "torch 2.6" in read.words and "12.5 s" in read.words
+    assert "torch 2.6" in read.words and "12 s" in read.words
 
 
 def test_sweeps_have_laws_bounds_and_the_way_to_run_them_again(read: _Reader) -> None:
@@ -226,6 +226,8 @@ def test_the_command_line_answers_in_json(
     entry(tmp_path / "reproduced", "dana2025/exp1", "holds")
     assert run(["report"]) == 0
     assert re.match(r"report\.html: 1 section, 1 figure, [\d.]+ MB", capsys.readouterr().out)
+    page = report("built.db", "other.html")
+    assert repr(page).startswith("Report(other.html: 1 section, 1 figure, ") and "Sweep built" in page._repr_html_()
 
 
 _ODD = st.lists(

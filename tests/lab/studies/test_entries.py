@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rote.lab.entries import entries, find_entries, reproduce
-from rote.measure.executors import Local
+from rote.lab.entries import entries, find_entries, run_entries
+from rote.measurement.executors import Local
 
 MINE = [key for key in entries() if key.startswith(("kajitsuka2025/", "questions/"))]
 
@@ -63,7 +63,7 @@ def test_an_entry_from_cells_to_files(tmp_path: Path) -> None:
     ]
     record["test"] = [test for test in record["test"] if test.get("name") == "law"]
     small = dataclasses.replace(entry, record=record)
-    (made,) = reproduce([small], tmp_path, Local(), quick=False)
+    (made,) = run_entries([small], tmp_path, Local(), quick=False)
     assert made.record["verdict"] == "holds"
     assert "in all 3 settings" in made.record["sentence"]
     (panel,) = json.loads((made.folder / "figure.json").read_text())["panels"]

@@ -11,9 +11,10 @@ from rote.analyse.audit._models import AuditedModel, open_model
 from rote.analyse.audit._report import Audit, HeadReport, LayerReport, layer_report, reading
 from rote.analyse.audit._texts import read_text
 from rote.analyse.audit._watch import Layers
+from rote.analyse.audit.figure import audit_figure
 from rote.errors import UsageError
 
-__all__ = ["Audit", "HeadReport", "LayerReport", "audit", "parse_layers", "reading"]
+__all__ = ["Audit", "HeadReport", "LayerReport", "audit", "audit_figure", "parse_layers", "reading"]
 
 _BATCH_TOKENS = 2_048
 
@@ -22,15 +23,15 @@ def parse_layers(text: str, n_layers: int) -> set[int]:
     """`all`, or numbers and ranges such as `0,3,5-8`; 0 is what enters the first block."""
     if text == "all":
         return set(range(n_layers + 1))
-    found: set[int] = set()
+    wanted: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isdecimal() or (last and not last.isdecimal()):
-            raise UsageError(f"--layers takes all, or numbers and ranges such as 0,3,5-8; got {text!r}.")
-        found |= set(range(int(first), int(last or first) + 1)) if int(last or first) <= n_layers else {n_layers + 1}
-    if not found or max(found) > n_layers:
+            raise UsageError(f"layers are all, or numbers and ranges such as 0,3,5-8; got {text!r}.")
+        wanted |= set(range(int(first), int(last or first) + 1)) if int(last or first) <= n_layers else {n_layers + 1}
+    if not wanted or max(wanted) > n_layers:
         raise UsageError(f"this model has layers 0 to {n_layers} (0 is what enters the first block); got {text!r}.")
-    return found
+    return wanted
 
 
 def audit(
@@ -38,26 +39,33 @@ def audit(
     texts: str | Path,
     *,
     layers: str = "all",
-    tokens: int = 128,
+    context: int = 128,
     samples: int = 400,
     reinitialised: bool = False,
     seed: int = 0,
     allow_pickle: bool = False,
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> Audit:
-    """Run windows of a text through a model, and hold every layer's states against the assumptions.
+    """Run windows of a text through a model, and hold every layer's states against the theorems' assumptions.
 
-    With `reinitialised` the same architecture with freshly drawn weights goes the same way, for comparison.
+    `path` is a Hugging Face directory, a .gguf file or a model that rote built; it stays on this machine and is run on
+    the CPU in float32. `texts` is a file of UTF-8 text, cut into `samples` windows of `context` tokens; a rote model
+    reads one context from each line. `layers` are "all", or numbers and ranges as in "0,3,5-8"; 0 is what enters the
+    first block. With `reinitialised` the same architecture with freshly drawn weights goes the same way, for
+    comparison. `seed` is for fresh weights, sampled subsets and labels. Weights stored as pickle are read with
+    `allow_pickle` only.
+
+    >>> audit("models/minilm", "book.txt", reinitialised=True).write("minilm-audit")  # doctest: +SKIP
     """
     if samples < 2:
         raise UsageError(f"an audit compares examples, so it needs at least 2 samples, got {samples}.")
-    if tokens < 1:
-        raise UsageError(f"a window has at least one token, got {tokens}.")
+    if context < 1:
+        raise UsageError(f"a window has at least one token, got {context}.")
     text = read_text(Path(texts))
     model = open_model(Path(path), allow_pickle=allow_pickle)
     wanted = parse_layers(layers, model.n_layers)
-    ids = model.windows(text, tokens, samples, Path(texts).name)
-    found = _run(model, ids, wanted, seed, "", progress)
+    ids = model.windows(text, context, samples, Path(texts).name)
+    stored = _run(model, ids, wanted, seed, "", progress)
     fresh: tuple[LayerReport, ...] = ()
     if reinitialised:
         fresh = _run(model.reinitialised(seed), ids, wanted, seed, "fresh weights, ", progress)
@@ -66,7 +74,7 @@ def audit(
         kind=model.kind,
         query=model.query,
         text=Path(texts).name,
-        tokens=int(ids.shape[1]),
+        context=int(ids.shape[1]),
         samples=int(ids.shape[0]),
         seed=seed,
         shape={
@@ -76,7 +84,7 @@ def audit(
             "d_head": model.d_head,
             "vocab": model.vocab,
         },
-        layers=found,
+        layers=stored,
         fresh=fresh,
     )
 

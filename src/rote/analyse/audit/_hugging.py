@@ -75,18 +75,18 @@ class HuggingModel(AuditedModel):
                 return module
         raise CheckpointError(f"{type(model).__name__} has no list of layers that the audit knows how to watch.")
 
-    def windows(self, text: str, tokens: int, samples: int, source: str) -> Tensor:
+    def windows(self, text: str, context: int, samples: int, source: str) -> Tensor:
         limit = self.tokenizer.model_max_length
         most = min(self.most or limit, limit)
-        refuse_long(tokens, int(most) if most < 10**9 else None, self.name)
+        refuse_long(context, int(most) if most < 10**9 else None, self.name)
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         if self.query == "first":
-            if tokens < 3:
-                raise UsageError(f"{self.name} adds two tokens to every window; --tokens must be at least 3.")
-            rows = cut(ids, tokens - 2, samples, source)
+            if context < 3:
+                raise UsageError(f"{self.name} adds two tokens to every window; the context must be at least 3.")
+            rows = cut(ids, context - 2, samples, source)
             rows = [[self.tokenizer.cls_token_id, *row, self.tokenizer.sep_token_id] for row in rows]
         else:
-            rows = cut(ids, tokens, samples, source)
+            rows = cut(ids, context, samples, source)
         return as_ids(rows)
 
     def run(self, ids: Tensor, watcher: Watcher) -> None:

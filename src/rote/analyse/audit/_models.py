@@ -42,8 +42,8 @@ class AuditedModel(ABC):
     """Which token asks: "first" (CLS) or "last"."""
 
     @abstractmethod
-    def windows(self, text: str, tokens: int, samples: int, source: str) -> Tensor:
-        """Token ids (samples, tokens)."""
+    def windows(self, text: str, context: int, samples: int, source: str) -> Tensor:
+        """Token ids (samples, context)."""
 
     @abstractmethod
     def run(self, ids: Tensor, watcher: Watcher) -> None:
@@ -69,8 +69,8 @@ def open_model(path: Path, *, allow_pickle: bool = False) -> AuditedModel:
     if not path.is_dir():
         raise CheckpointError(f"there is no model directory {path}; give a local directory, or a .gguf file.")
     if not (path / "config.json").is_file():
-        found = sorted(p.name for p in path.glob("*.gguf"))
-        hint = f"; name its GGUF file, {path / found[0]}" if found else ""
+        files = sorted(p.name for p in path.glob("*.gguf"))
+        hint = f"; name its GGUF file, {path / files[0]}" if files else ""
         raise CheckpointError(f"{path} has no config.json, so it is no model directory{hint}.")
     safe = list(path.glob("*.safetensors"))
     pickled = [*path.glob("pytorch_model*.bin"), *path.glob("*.pt"), *path.glob("*.pth")]
@@ -79,7 +79,7 @@ def open_model(path: Path, *, allow_pickle: bool = False) -> AuditedModel:
     if not safe and not allow_pickle:
         raise CheckpointError(
             f"{path} holds its weights only as pickle ({pickled[0].name}), which can run code when it is read; convert "
-            "them to safetensors, or pass --allow-pickle if you trust them."
+            "them to safetensors, or allow pickle if you trust them."
         )
     return HuggingModel.open(path, gguf=None, pickle=not safe)
 
@@ -96,10 +96,10 @@ def need_transformers() -> Any:
     return transformers
 
 
-def refuse_long(tokens: int, most: int | None, name: str) -> None:
+def refuse_long(context: int, most: int | None, name: str) -> None:
     """A window must fit into the model."""
-    if most is not None and tokens > most:
-        raise UsageError(f"windows of {tokens} tokens are longer than {name} takes, {most}; lower --tokens.")
+    if most is not None and context > most:
+        raise UsageError(f"windows of {context} tokens are longer than {name} takes, {most}; choose a smaller context.")
 
 
 def as_ids(rows: list[list[int]]) -> Tensor:

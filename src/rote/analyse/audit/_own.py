@@ -33,7 +33,7 @@ class RoteModel(AuditedModel):
             from rote.analyse.audit._hugging import HuggingModel
 
             class Stock(HuggingModel):
-                def windows(self, text: str, tokens: int, samples: int, source: str) -> Tensor:
+                def windows(self, text: str, context: int, samples: int, source: str) -> Tensor:
                     return as_ids(_contexts(memory, text, samples, source))
 
             opened = HuggingModel.open(path, gguf=None, pickle=False)
@@ -42,7 +42,7 @@ class RoteModel(AuditedModel):
             raise UsageError(f"{path} takes vectors, not texts; use rote check on its queries and contexts.")
         return cls(path.name, memory, memory.model.float())
 
-    def windows(self, text: str, tokens: int, samples: int, source: str) -> Tensor:
+    def windows(self, text: str, context: int, samples: int, source: str) -> Tensor:
         return as_ids(_contexts(self.memory, text, samples, source))
 
     def run(self, ids: Tensor, watcher: Watcher) -> None:

@@ -64,5 +64,5 @@ def _separable(features: Array, signs: Array) -> bool:
         short = np.maximum(0.0, 1.0 - signed @ w)
         return float(short @ short), -2.0 * (short @ signed)
 
-    found = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 400})
-    return bool(np.all(signed @ found.x > 0))
+    optimum = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 400})
+    return bool(np.all(signed @ optimum.x > 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,14 @@ from rote import theorems
 from rote.analyse.audit._models import AuditedModel
 from rote.analyse.audit._readout import Readout, readout
 from rote.analyse.audit._watch import ROUNDOFF, SATURATED, Seen
+from rote.analyse.audit.figure import audit_figure
 from rote.assumptions._independence import Rows
 from rote.assumptions._kruskal import Kruskal, kruskal
 from rote.assumptions._sampling import Share
 from rote.config import Architecture
+from rote.models.checkpoint import write_directory, write_json
+from rote.plot import Figure, Grid, Pictured, Sheet
+from rote.plot.draw import need_matplotlib
 from rote.theorems import Setting
 
 __all__ = ["Audit", "HeadReport", "LayerReport", "layer_report", "ranges", "reading"]
@@ -58,7 +63,7 @@ class LayerReport:
     context: int
     full_rank: int | None
     doubtful: int | None
-    found: Kruskal
+    kruskal: Kruskal
     sampled: Share
     position: Share
     stable_rank: float
@@ -87,13 +92,13 @@ class LayerReport:
             "share_full_rank": self.share_full_rank,
             "contexts_doubtful": self.doubtful,
             "kruskal": {
-                "lower": self.found.lower,
-                "upper": self.found.upper,
-                "lower_by": self.found.lower_by,
-                "upper_by": self.found.upper_by,
-                "witness": list(self.found.witness),
-                "distinct_directions": self.found.n_classes,
-                "rank": {"lower": self.found.rank.lower, "upper": self.found.rank.upper},
+                "lower": self.kruskal.lower,
+                "upper": self.kruskal.upper,
+                "lower_by": self.kruskal.lower_by,
+                "upper_by": self.kruskal.upper_by,
+                "witness": list(self.kruskal.witness),
+                "distinct_directions": self.kruskal.n_classes,
+                "rank": {"lower": self.kruskal.rank.lower, "upper": self.kruskal.rank.upper},
             },
             "sampled": self.sampled.to_dict(),
             "general_position": self.position.to_dict(),
@@ -110,15 +115,16 @@ class LayerReport:
         }
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Pictured):
     """A model held against the assumptions, layer by layer; perhaps beside the same model with fresh weights."""
 
     model: str
     kind: str
     query: str
     text: str
-    tokens: int
+    context: int
+    """Tokens in a window."""
     samples: int
     seed: int
     shape: dict[str, int]
@@ -131,7 +137,7 @@ class Audit:
             "kind": self.kind,
             "query": self.query,
             "text": self.text,
-            "tokens": self.tokens,
+            "context": self.context,
             "samples": self.samples,
             "seed": self.seed,
             "shape": self.shape,
@@ -139,6 +145,76 @@ class Audit:
             "reinitialised": [layer.to_dict() for layer in self.fresh] or None,
             "reading": reading(self),
         }
+
+    def figure(self) -> Figure:
+        """What changes from layer to layer, as data; `figure().draw("audit.png")` draws it."""
+        return audit_figure(self.to_dict())
+
+    def sheet(self) -> Sheet:
+        """A table of the layers, of the model as stored and with fresh weights, and the reading."""
+        s = self.shape
+        lead = (
+            f": {self.kind}, {s['n_layers']} layers, {s['n_heads']} heads of {s['d_head']}, d_model {s['d_model']}; "
+            f"{self.samples:,} windows of {self.context} tokens of {self.text}, the {self.query} token asks"
+        )
+        models = (("as stored", self.layers), ("fresh weights", self.fresh))
+        grids = tuple(Grid(_COLUMNS, tuple(map(_cells, layers)), name) for name, layers in models if layers)
+        return Sheet(self.model, lead, grids=grids, notes=tuple(reading(self)))
+
+    def write(self, folder: str | Path) -> None:
+        """A new directory: audit.json, the tables and the reading as reading.md, the figure as .svg and .png."""
+        sheet, figure = self.sheet(), self.figure()
+
+        def fill(part: Path) -> None:
+            write_json(part / "audit.json", self.to_dict())
+            page = [f"# Audit of {sheet.title}", f"{sheet.title}{sheet.lead}.", *map(_markdown, sheet.grids)]
+            page += ["\n".join(f"- {sentence}" for sentence in sheet.notes)]
+            page += ["![What changes from layer to layer](audit.svg)"]
+            (part / "reading.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+            for kind in ("svg", "png"):
+                figure.draw(part / f"audit.{kind}")
+
+        need_matplotlib()
+        write_directory(Path(folder), fill)
+
+    def __repr__(self) -> str:
+        layers = f"{len(self.layers)} {'layer' if len(self.layers) == 1 else 'layers'}"
+        beside = ", beside fresh weights" if self.fresh else ""
+        return f"Audit({self.model}: {layers}, {self.samples:,} windows of {self.context} tokens{beside})"
+
+
+_COLUMNS = (
+    "layer", "full rank", "Kruskal rank", "sets independent", "stable rank", "rank Z", "saturated", "real labels",
+    "binary labels", "promised",
+)  # fmt: skip
+
+
+def _cells(x: LayerReport) -> tuple[str, ...]:
+    def share(value: float | None) -> str:
+        return "–" if value is None else f"{100 * value:.3g} %"
+
+    def count(value: int | None) -> str:
+        return "–" if value is None else f"{value:,}" if value < 10**12 else f"{value:.1e}"
+
+    low, high = x.kruskal.lower, x.kruskal.upper
+    proved, most = x.promise["proved"], x.promise["at_most"]
+    return (
+        str(x.layer),
+        share(x.share_full_rank),
+        f"{low}" if low == high else f"{low}..{high}",
+        share(x.sampled.share),
+        f"{x.stable_rank_centred:.3g}",
+        "–" if x.rank_z is None else str(x.rank_z[0]),
+        share(x.saturation),
+        f"{x.labels.real:,}",
+        f"{x.labels.binary:,}{'+' if x.labels.capped else ''}",
+        count(proved) if proved == most else f"{count(proved)}..{count(most)}",
+    )
+
+
+def _markdown(grid: Grid) -> str:
+    lines = [grid.columns, tuple("--:" for _ in grid.columns), *grid.rows]
+    return f"**{grid.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def ranges(indices: Iterable[int]) -> str:
@@ -156,7 +232,7 @@ def layer_report(layer: int, seen: Seen, model: AuditedModel, context: int, rng:
     """Everything that is said about one layer."""
     queries = np.concatenate(seen.queries)
     count = len(queries)
-    found = kruskal(Rows(queries, ROUNDOFF), rng, effort=_EFFORT)
+    of_queries = kruskal(Rows(queries, ROUNDOFF), rng, effort=_EFFORT)
     verdicts = np.concatenate(seen.verdicts) if seen.verdicts else None
     rank_z = limit = None
     heads: tuple[HeadReport, ...] = ()
@@ -171,9 +247,9 @@ def layer_report(layer: int, seen: Seen, model: AuditedModel, context: int, rng:
         context=context,
         full_rank=full,
         doubtful=None if verdicts is None else int(np.sum(verdicts == -1)),
-        found=found,
-        sampled=found.sample(min(context, count), _SUBSETS, rng),
-        position=found.sample(min(model.d_model, count), _SUBSETS // 40, rng),
+        kruskal=of_queries,
+        sampled=of_queries.sample(min(context, count), _SUBSETS, rng),
+        position=of_queries.sample(min(model.d_model, count), _SUBSETS // 40, rng),
         stable_rank=_stable_rank(queries),
         stable_rank_centred=_stable_rank(queries - queries.mean(axis=0)),
         context_stable_rank=float(np.concatenate(seen.stable).mean()) if seen.stable else None,
@@ -181,7 +257,7 @@ def layer_report(layer: int, seen: Seen, model: AuditedModel, context: int, rng:
         rank_z_limit=limit,
         heads=heads,
         labels=readout(queries, ROUNDOFF, rng),
-        promise=_promise(model, context, found, None if full is None else full == count),
+        promise=_promise(model, context, of_queries, None if full is None else full == count),
     )
 
 
@@ -193,15 +269,16 @@ def _stable_rank(matrix: npt.NDArray[np.float64]) -> float:
 
 def _heads(seen: Seen) -> tuple[HeadReport, ...]:
     rows, peaks = np.concatenate(seen.saturated_rows), np.concatenate(seen.query_peak)
-    made = []
+    reports = []
     for head in range(rows.shape[1]):
         spread = np.flatnonzero(peaks[:, head] <= SATURATED)
         share = 1 - len(spread) / len(peaks)
-        made.append(HeadReport(head, float(rows[:, head].mean()), share, len(spread), ranges(int(i) for i in spread)))
-    return tuple(made)
+        examples = ranges(int(i) for i in spread)
+        reports.append(HeadReport(head, float(rows[:, head].mean()), share, len(spread), examples))
+    return tuple(reports)
 
 
-def _promise(model: AuditedModel, context: int, found: Kruskal, full: bool | None) -> dict[str, Any]:
+def _promise(model: AuditedModel, context: int, rank: Kruskal, full: bool | None) -> dict[str, Any]:
     """What Theorem 1 of Mahdavi et al. says about a layer of this shape that reads these states."""
     arch = Architecture(model.n_heads, model.d_model, model.d_head, context, max(2, model.vocab))
     theorem = theorems.get("mahdavi2024_kruskal")
@@ -212,9 +289,9 @@ def _promise(model: AuditedModel, context: int, found: Kruskal, full: bool | Non
     features = theorems.get("mahdavi_random_features").bound(Setting(arch)).facts
     return {
         "theorem": theorem.key,
-        "proved": facts(found.lower) if full else None,
-        "at_most": facts(found.upper),
-        "formula": theorem.bound(Setting(arch, kruskal=max(1, min(found.upper, arch.d_model)))).formula,
+        "proved": facts(rank.lower) if full else None,
+        "at_most": facts(rank.upper),
+        "formula": theorem.bound(Setting(arch, kruskal=max(1, min(rank.upper, arch.d_model)))).formula,
         "random_features": features,
     }
 
@@ -233,7 +310,7 @@ def _assumption_1(audit: Audit) -> list[str]:
     said = []
     for layer in audit.layers[:2]:
         name = "the embeddings" if layer.layer == 0 else f"layer {layer.layer}"
-        k, needed = layer.found, min(n, layer.n_examples)
+        k, needed = layer.kruskal, min(n, layer.n_examples)
         verdict = {True: "holds", False: "fails", None: "is open"}[k.at_least(needed)]
         text = f"Assumption 1 (any {needed} queries independent) {verdict} at {name}: "
         if k.n_classes < layer.n_examples:
@@ -245,8 +322,8 @@ def _assumption_1(audit: Audit) -> list[str]:
                 f"{layer.sampled.size} are independent."
             )
         said.append(text)
-    later = [layer for layer in audit.layers[1:] if layer.found.n_classes < layer.n_examples]
-    if first.found.n_classes < first.n_examples and len(audit.layers) > 1:
+    later = [layer for layer in audit.layers[1:] if layer.kruskal.n_classes < layer.n_examples]
+    if first.kruskal.n_classes < first.n_examples and len(audit.layers) > 1:
         said.append(
             "Repeated queries are told apart from the first layer on."
             if not later
@@ -271,7 +348,7 @@ def _assumption_2(audit: Audit) -> list[str]:
 def _position(audit: Audit) -> list[str]:
     d = audit.shape["d_model"]
     size = min(d, audit.samples)
-    failing = [x.layer for x in audit.layers if x.found.at_least(size) is False]
+    failing = [x.layer for x in audit.layers if x.kruskal.at_least(size) is False]
     if not failing:
         return [f"General position (any {size} queries independent) is refuted at no layer."]
     return [f"General position (any {size} queries independent) fails at {len(failing)} of {len(audit.layers)} layers."]

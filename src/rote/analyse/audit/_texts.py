@@ -40,18 +40,18 @@ def cut(ids: list[int], length: int, samples: int, source: str) -> list[list[int
     Windows with the same tokens are one example, so only the first of them is taken.
     """
     if length < 1:
-        raise UsageError("a window needs at least one token of the text; raise --tokens.")
-    found: dict[tuple[int, ...], None] = {}
+        raise UsageError("a window needs at least one token of the text; choose a larger context.")
+    windows: dict[tuple[int, ...], None] = {}
     stride = length
-    while len(found) < samples and stride >= 1:
+    while len(windows) < samples and stride >= 1:
         for start in range(0, len(ids) - length + 1, stride):
-            found.setdefault(tuple(ids[start : start + length]))
-            if len(found) == samples:
+            windows.setdefault(tuple(ids[start : start + length]))
+            if len(windows) == samples:
                 break
         stride //= 2
-    if len(found) < samples:
+    if len(windows) < samples:
         raise DataError(
-            f"{source} has {len(ids):,} tokens, and only {len(found):,} different windows of {length}, not "
-            f"{samples:,}; give a longer text, or lower --samples or --tokens."
+            f"{source} has {len(ids):,} tokens, and only {len(windows):,} different windows of {length}, not "
+            f"{samples:,}; give a longer text, fewer samples or a smaller context."
         )
-    return [list(window) for window in found]
+    return [list(window) for window in windows]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rote.analyse.fit.figure import fit_figure
 from rote.analyse.fit.laws import LAWS, Curve, fit_law, get_law
 from rote.analyse.fit.points import Point, gather, variances
 from rote.capacity import bounds
 from rote.errors import DataError, UsageError
+from rote.measurement.results import Results, results
+from rote.measurement.where import select
+from rote.plot import Figure, Grid, Pictured, Sheet
 from rote.theorems import Setting
 
 __all__ = ["Fit", "Prediction", "fit", "predict"]
@@ -41,8 +46,8 @@ class Prediction:
         }
 
 
-@dataclass(frozen=True)
-class Fit:
+@dataclass(frozen=True, repr=False)
+class Fit(Pictured):
     """Points, the chosen law and the others, and the theorems beside them."""
 
     x: str
@@ -79,6 +84,48 @@ class Fit:
             said.append(f"the exponent is {power.params[1]:.3g} ({low:.3g} to {high:.3g})")
         return "; ".join(said)
 
+    def figure(self) -> Figure:
+        """Points, the law with its band, and the theorems, as data; `figure().draw("law.png")` draws it."""
+        return fit_figure(self)
+
+    def sheet(self) -> Sheet:
+        """The laws, the verdict and the slopes of the theorems, as tables."""
+        full = [point for point in self.points if point.saturated]
+        lead = f": {len(self.used)} points"
+        if full:
+            lead += f", and {len(full)} saturated from {self.x} = {full[0].x:g}"
+        lines = [f"Chosen: {self.chosen.law.name}, {self.why}."]
+        if self.verdict:
+            lines.append(f"Is it linear? {self.verdict[0].upper()}{self.verdict[1:]}.")
+        intervals = f"{100 * self.level:.3g} % interval"
+        rows = [
+            (
+                f"{curve.law.name}, {curve.law.formula}" if i == 0 else "",
+                f"{name} = {value:.4g}",
+                f"{low:.4g} to {high:.4g}",
+                f"{curve.cv:.3g}" if i == 0 else "",
+                f"{curve.aic:.3g}" if i == 0 else "",
+            )
+            for curve in self.curves
+            for i, (name, value, (low, high)) in enumerate(
+                zip(curve.law.names, curve.params, curve.intervals, strict=True)
+            )
+        ]
+        laws = Grid(("law", "parameter", intervals, "CV error", "AIC"), tuple(rows), left=("parameter", intervals))
+        slopes = tuple(
+            (item.theorem, item.kind, f"{item.slope:.3g}", "–" if item.ratio is None else f"{item.ratio:.3g}")
+            for item in self.predictions
+        )
+        beside = Grid(("theorem", "kind", "predicted slope", "measured/predicted"), slopes, left=("kind",))
+        grids = (laws, beside) if slopes else (laws,)
+        return Sheet(f"{self.y} against {self.x}", lead, lines=tuple(lines), grids=grids)
+
+    def __repr__(self) -> str:
+        told = ", ".join(
+            f"{name} = {value:.4g}" for name, value in zip(self.chosen.law.names, self.chosen.params, strict=True)
+        )
+        return f"Fit({self.y} against {self.x}: {self.chosen.law.name} {self.chosen.law.formula}, {told})"
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "x": self.x,
@@ -109,20 +156,27 @@ class Fit:
 
 
 def fit(
-    rows: Sequence[Mapping[str, Any]],
+    source: str | Path | Results | Sequence[Mapping[str, Any]],
     x: str,
     y: str,
     *,
     law: str = "auto",
+    where: Iterable[str] = (),
     saturation: float = 0.95,
     level: float = 0.95,
     seed: int = 0,
 ) -> Fit:
-    """Fit a law to rows of a journal.
+    """Fit a law for `y` along `x` to the results of a sweep: weighted, saturated points left out.
 
-    "auto" takes, of the laws whose cross-validated error is within one standard error of the smallest, the one with the
-    smallest AIC.
+    `source` is the file of a sweep, or rows such as `results` gives; `where` keeps some of them, as in "d_model=10".
+    `law` is linear, power, quadratic, or auto: of the laws whose cross-validated error is within one standard error of
+    the smallest, the one with the smallest AIC. Shares of facts of `saturation` or more are left out. Intervals cover
+    `level`, by the bootstrap, whose seed is `seed`.
+
+    >>> fit("heads.db", "n_heads", "capacity", where=["d_model=10"])  # doctest: +SKIP
+    Fit(capacity against n_heads: linear a + b x, a = 60.1, b = 119.8)
     """
+    rows = select(list(results(source) if isinstance(source, str | Path) else source), where)
     if not 0.5 <= level < 1:
         raise UsageError(f"level is a share from 0.5 to below 1, got {level}.")
     if law != "auto":
@@ -151,10 +205,10 @@ def fit(
             f"error ({best.law.name}, {best.cv:.3g})"
         )
     else:
-        found = next((curve for curve in curves if curve.law.name == law), None)
-        if found is None:
+        asked = [curve for curve in curves if curve.law.name == law]
+        if not asked:
             raise UsageError(f"the law {law} needs positive {x}; choose another law.")
-        chosen, why = found, "asked for"
+        chosen, why = asked[0], "asked for"
     line = next(curve for curve in curves if curve.law.name == "linear")
     return Fit(x, y, tuple(points), tuple(curves), chosen, why, level, tuple(predict(used, y, float(line.params[1]))))
 
@@ -174,7 +228,7 @@ def predict(points: Sequence[Point], y: str, slope: float | None = None) -> list
         tables.append({item.theorem: item for item in bounds(setting) if item.facts is not None})
     vectors = points[0].cell.vectors
     place = np.array([point.x for point in points])
-    found = []
+    predictions = []
     for name, theorem in theorems.registry().items():
         if not all(name in table for table in tables) or theorem.promises.startswith("accuracy"):
             continue
@@ -187,7 +241,7 @@ def predict(points: Sequence[Point], y: str, slope: float | None = None) -> list
             values = [min(1.0, value / (point.n_facts or 1)) for value, point in zip(values, points, strict=True)]
         predicted = float(np.polyfit(place, values, 1)[0])
         flat = abs(predicted) < 1e-12 * max(abs(value) for value in values)
-        found.append(
+        predictions.append(
             Prediction(
                 name,
                 tables[0][name].kind,
@@ -197,4 +251,4 @@ def predict(points: Sequence[Point], y: str, slope: float | None = None) -> list
             )
         )
     order = {"lower": 0, "upper": 1, "order": 2, "empirical": 3}
-    return sorted(found, key=lambda item: (order.get(item.kind, 9), -item.values[-1]))
+    return sorted(predictions, key=lambda item: (order.get(item.kind, 9), -item.values[-1]))

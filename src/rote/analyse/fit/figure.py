@@ -1,122 +1,72 @@
-"""The picture of a fit: points with intervals, the law with its band, the theorems. `Fit` is data; this is ink."""
+"""What a fit shows: points with intervals, the law with its band, the theorems beside them."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rote.analyse.fit.compare import Fit
-from rote.data._atomic import write_atomically
-from rote.errors import MissingExtra, UsageError
+from rote.plot import Axis, Figure, Panel, Series, describe
 
-__all__ = ["draw"]
+if TYPE_CHECKING:
+    from rote.analyse.fit.compare import Fit, Prediction
+    from rote.analyse.fit.points import Point
 
-_COLOURS = {"lower": "#1d4ed8", "upper": "#222222", "empirical": "#6b6b6b"}
+__all__ = ["bound_series", "curve_series", "fit_figure", "point_series"]
 
-
-def _lines(fit: Fit) -> dict[tuple[str, tuple[float, ...]], str]:
-    """One line for theorems that say the same, by kind and values; in words, their names."""
-    found: dict[tuple[str, tuple[float, ...]], list[str]] = {}
-    for item in fit.predictions:
-        found.setdefault((item.kind, item.values), []).append(item.theorem)
-    return {key: "\n".join(names) for key, names in found.items()}
+_PLACES = 121
+_KINDS = {"lower": "bound_lower", "upper": "bound_upper"}
 
 
-def _label(axes: Any, beside: list[tuple[float, str, str]]) -> None:
-    """Names right of the picture at the height of their lines, moved up where they would meet."""
-    top = axes.get_ylim()[1]
-    free = 0.0
-    for height, text, colour in sorted(beside):
-        size = 0.035 * top * (1 + text.count("\n"))
-        place = max(height - size / 2, free)
-        free = place + size + 0.01 * top
-        axes.annotate(
-            text,
-            (1.01, place),
-            xycoords=("axes fraction", "data"),
-            fontsize=7.5,
-            color=colour,
-            va="bottom",
-            annotation_clip=False,
-        )
+def fit_figure(fit: Fit) -> Figure:
+    """One panel: everything that was measured, the chosen law, and every theorem that has a number here."""
+    series = (
+        *point_series("mean over seeds", fit.points, fit.level),
+        curve_series("mean over seeds", fit),
+        *bound_series(fit.used, fit.predictions),
+    )
+    panels = (Panel("", Axis(fit.x), Axis(fit.y), series, names="ends"),)
+    percent = f"{100 * fit.level:.3g} %"
+    caption = f"{fit.chosen.law.name}, {fit.why}. Intervals and bands are of {percent}."
+    return Figure(f"{fit.y} against {fit.x}", panels, caption, describe(panels))
 
 
-def draw(fit: Fit, path: Path) -> None:
-    """Write the figure as .png, .svg or .pdf, by the file's ending."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise MissingExtra("matplotlib", "plots", "a figure") from None
-    kind = path.suffix.lower().lstrip(".")
-    if kind not in ("png", "svg", "pdf"):
-        raise UsageError(f"a figure is a .png, .svg or .pdf file, got {path.name!r}.")
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+def point_series(name: str, points: Sequence[Point], level: float) -> list[Series]:
+    """Means with their intervals; saturated ones, which no law is fitted to, are a series of their own."""
+    series = []
+    for kind, told in (("points", name), ("excluded", f"{name}: saturated, not fitted")):
+        chosen = [point for point in points if point.saturated == (kind == "excluded")]
+        spans = [point.interval(level) or (point.mean, point.mean) for point in chosen]
+        low, high = tuple(span[0] for span in spans), tuple(span[1] for span in spans)
+        x, y = tuple(point.x for point in chosen), tuple(point.mean for point in chosen)
+        several = any(len(point.values) > 1 for point in chosen)
+        if chosen:
+            series.append(Series(told, kind, x, y, *((low, high) if several else (None, None))))
+    return series
 
-    style: Any = {
-        "font.family": "DejaVu Sans",
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "svg.hashsalt": "rote",
-    }
-    with mpl.rc_context(style):
-        figure, axes = plt.subplots(figsize=(8.0, 5.0), layout="constrained")
-        used = fit.used
-        shown = np.array([point.x for point in used])
-        dense = np.linspace(shown.min(), shown.max(), 200)
-        top = max(point.mean for point in fit.points)
-        for low_high, label in ((fit.chosen.band(dense, fit.level), f"{100 * fit.level:.3g} % band"),):
-            axes.fill_between(dense, *low_high, color="#f4a261", alpha=0.3, linewidth=0, label=label)
-        params = ", ".join(
-            f"{name} = {value:.3g} ({low:.3g} to {high:.3g})"
-            for name, value, (low, high) in zip(
-                fit.chosen.law.names, fit.chosen.params, fit.chosen.intervals, strict=True
-            )
-        )
-        axes.plot(dense, fit.chosen.at(dense), color="#c2410c", linewidth=2, label=f"{fit.chosen.law.name}: {params}")
-        # Bounds far above the points would flatten them; they are named with their values instead.
-        far: list[str] = []
-        beside: list[tuple[float, str, str]] = []
-        for (kind_, values), names in _lines(fit).items():
-            if max(values) > 3 * top:
-                far.append(f"{names} {max(values):,.4g}".replace("\n", ", "))
-                continue
-            style_ = "--" if kind_ == "lower" else ":"
-            colour = _COLOURS.get(kind_, "#6b6b6b")
-            axes.plot(shown, values, style_, color=colour, linewidth=1.3)
-            beside.append((values[-1], f"{kind_}: {names}", colour))
-        for point in fit.points:
-            span = point.interval(fit.level)
-            if span is not None:
-                axes.plot([point.x, point.x], span, color="#264653", linewidth=1.4)
-        full = [point for point in fit.points if point.saturated]
-        axes.plot(shown, [p.mean for p in used], "o", color="#264653", label="mean over seeds", zorder=5)
-        if full:
-            axes.plot(
-                [p.x for p in full],
-                [p.mean for p in full],
-                "o",
-                color="#264653",
-                markerfacecolor="white",
-                label="saturated, not fitted",
-                zorder=5,
-            )
-        axes.set_ylim(bottom=0)
-        _label(axes, beside)
-        axes.set_xlabel(fit.x)
-        axes.set_ylabel(fit.y)
-        if far:
-            axes.set_title(f"beyond the picture at the largest {fit.x}: {'; '.join(far)}", fontsize=8, loc="left")
-        axes.grid(True, color="#e5e5e5", linewidth=0.7)
-        axes.set_axisbelow(True)
-        axes.legend(fontsize=8, frameon=False, loc="upper left")
-        stamp = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-        try:
-            write_atomically(
-                path, lambda part: figure.savefig(part, format=kind, dpi=160, facecolor="white", metadata=stamp)
-            )
-        finally:
-            plt.close(figure)
+
+def curve_series(name: str, fit: Fit) -> Series:
+    """The chosen law with its band, named with its parameters."""
+    places = [point.x for point in fit.used]
+    low, high = min(places), max(places)
+    wide = low > 0 and high >= 30 * low
+    dense = np.geomspace(low, high, _PLACES) if wide else np.linspace(low, high, _PLACES)
+    curve = fit.chosen
+    band = np.array(curve.band(dense, fit.level))
+    ends = tuple(tuple(map(float, end)) for end in band) if np.isfinite(band).all() else (None, None)
+    told = ", ".join(f"{one} = {value:.3g}" for one, value in zip(curve.law.names, curve.params, strict=True))
+    label = f"{name}: {curve.law.name} {curve.law.formula}, {told}"
+    return Series(label, "fit", tuple(map(float, dense)), tuple(map(float, curve.at(dense))), *ends)
+
+
+def bound_series(points: Sequence[Point], predictions: Sequence[Prediction]) -> list[Series]:
+    """The theorems as lines; those that say the same share one."""
+    groups: dict[tuple[str, tuple[float, ...]], list[str]] = {}
+    for item in predictions:
+        groups.setdefault((item.kind, item.values), []).append(item.theorem)
+    places = tuple(point.x for point in points)
+    return [
+        Series(f"{kind}: {', '.join(names)}", _KINDS.get(kind, "reference"), places, values)
+        for (kind, values), names in groups.items()
+    ]

@@ -106,8 +106,8 @@ class Curve:
         return np.asarray(self.law.value(x, self.params))
 
     def band(self, x: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-        made = self.law.value(x, self.draws)
-        low, high = np.quantile(made, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        values = self.law.value(x, self.draws)
+        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return low, high
 
 
@@ -161,12 +161,12 @@ def _solve(
 
 def leave_one_out(law: Law, x: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
     """Squared errors of every point as predicted by the others, in units of its variance."""
-    found = []
+    predicted = []
     for i in range(len(x)):
         keep = np.arange(len(x)) != i
         p, _ = _solve(law, x[keep], y[keep], weights[keep], _start(law, x[keep], y[keep]))
-        found.append(weights[i] * float(y[i] - law.value(x[i : i + 1], p)[0]) ** 2)
-    return np.array(found)
+        predicted.append(weights[i] * float(y[i] - law.value(x[i : i + 1], p)[0]) ** 2)
+    return np.array(predicted)
 
 
 def fit_law(
@@ -199,9 +199,11 @@ def fit_law(
     pool = (pool - pool.mean()) * math.sqrt(len(pool) / max(1, len(pool) - 1))
     # Resampled residuals of a few points take few values; a normal part of the same size smooths them.
     mixed = (rng.choice(pool, size=(draws, len(x))) + rng.standard_normal((draws, len(x))) * pool.std()) / math.sqrt(2)
-    made = fitted + mixed / np.sqrt(weights)
-    q, covs = _solve(law, x, made, weights, p)
-    spread = np.sqrt(dispersion((made - law.value(x, q)) * np.sqrt(weights))[:, None] * np.einsum("...ii->...i", covs))
+    resampled = fitted + mixed / np.sqrt(weights)
+    q, covs = _solve(law, x, resampled, weights, p)
+    spread = np.sqrt(
+        dispersion((resampled - law.value(x, q)) * np.sqrt(weights))[:, None] * np.einsum("...ii->...i", covs)
+    )
     t = (q - p) / np.maximum(spread, 1e-300)
     low, high = np.quantile(t, [(1 - level) / 2, (1 + level) / 2], axis=0)
     intervals = tuple((float(p[i] - high[i] * se[i]), float(p[i] - low[i] * se[i])) for i in range(law.size))

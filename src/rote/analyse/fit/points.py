@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rote.errors import DataError, UnknownName, UsageError
-from rote.measure.capacity import student_interval
-from rote.measure.cell import Cell
+from rote.measurement.capacity import student_interval
+from rote.measurement.cell import Cell
 
 __all__ = ["Point", "gather", "variances"]
 
@@ -52,7 +52,7 @@ def gather(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, saturation: flo
     """
     done = [row for row in rows if row.get("status") == "done"]
     if not done:
-        raise DataError("no row is done, so there is nothing to fit; run the sweep, or widen --where.")
+        raise DataError("no row is done, so there is nothing to fit; run the sweep, or keep more rows.")
     known = {name for row in done for name in row}
     for name in (x, y):
         if name not in known:
@@ -75,7 +75,7 @@ def gather(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, saturation: flo
             some = ", ".join(sorted(seen)[:3])
             raise UsageError(
                 f"the rows differ in {name} too ({some}{', ...' if len(seen) > 3 else ''}), so they do not lie on one "
-                f"law; choose one with --where {name}=..."
+                f"law; keep one of them, with the condition {name}=..."
             )
     groups: dict[float, list[Mapping[str, Any]]] = {}
     for row in done:

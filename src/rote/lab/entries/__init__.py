@@ -9,6 +9,17 @@ run       the driver: what is missing is run, every finished entry is written
 """
 
 from rote.lab.entries.entry import Entry, entries, find_entries, read_entry
-from rote.lab.entries.run import Reproduced, estimate, reproduce
+from rote.lab.entries.run import Catalogue, Reproduced, catalogue, estimate, reproduce, run_entries
 
-__all__ = ["Entry", "Reproduced", "entries", "estimate", "find_entries", "read_entry", "reproduce"]
+__all__ = [
+    "Catalogue",
+    "Entry",
+    "Reproduced",
+    "catalogue",
+    "entries",
+    "estimate",
+    "find_entries",
+    "read_entry",
+    "reproduce",
+    "run_entries",
+]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rote.lab.studies import StudyCell
-from rote.measure import Cell
-from rote.measure.sweep import Work
+from rote.measurement import Cell
+from rote.measurement.sweeps import Work
 
 __all__ = ["cell_seconds", "seconds"]
 
@@ -25,9 +25,9 @@ _BUILT = 1.5
 
 def seconds(cells: Iterable[Work]) -> float:
     """Seconds on one core for all of them."""
-    found = list(cells)
-    stacks = {cell.group: cell for cell in found}
-    return sum(cell_seconds(cell) for cell in found) + sum(_stack_seconds(cell) for cell in stacks.values())
+    work = list(cells)
+    stacks = {cell.group: cell for cell in work}
+    return sum(cell_seconds(cell) for cell in work) + sum(_stack_seconds(cell) for cell in stacks.values())
 
 
 def _stack_seconds(cell: Work) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rote.errors import UnknownName, UsageError
-from rote.measure.where import select
+from rote.measurement.where import select
 
 __all__ = ["KINDS", "check_derive", "derive"]
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from rote.errors import DataError, RoteError, UnknownName, UsageError
 from rote.lab.studies import StudyCell, get_study
-from rote.measure.sweep import Work, cells_of, records_of
-from rote.measure.where import select
+from rote.measurement.sweeps import Work, cells_of, records_of
+from rote.measurement.where import select
 
 __all__ = ["Entry", "entries", "experiments", "find_entries", "read_entry"]
 
@@ -68,10 +68,10 @@ class Entry:
 
     def cells(self, *, quick: bool) -> list[Work]:
         """Everything that is measured, each cell once."""
-        found: dict[str, Work] = {}
+        distinct: dict[str, Work] = {}
         for cell in (*self._swept(quick), *self._studied(quick)):
-            found.setdefault(cell.hash, cell)
-        return list(found.values())
+            distinct.setdefault(cell.hash, cell)
+        return list(distinct.values())
 
     def _swept(self, quick: bool) -> Iterator[Work]:
         for table in self.tables("sweep"):
@@ -175,15 +175,15 @@ def find_entries(names: list[str]) -> list[Entry]:
     """Entries by key; "all", a whole paper ("dana2025"), or a path that ends in .toml."""
     known = entries()
     home = experiments()
-    found: dict[str, Entry] = {}
+    chosen_entries: dict[str, Entry] = {}
     for name in names:
         if name.endswith(".toml"):
             path = Path(name)
-            found.setdefault(path.stem, dataclasses.replace(read_entry(path), called=name))
+            chosen_entries.setdefault(path.stem, dataclasses.replace(read_entry(path), called=name))
             continue
         chosen = [key for key in known if name in ("all", key) or key.startswith(f"{name}/")]
         if not chosen:
             raise UnknownName("entry", name, [*known, *{key.split("/")[0] for key in known}, "all"])
         for key in chosen:
-            found.setdefault(key, read_entry(known[key], key, folder=home))
-    return list(found.values())
+            chosen_entries.setdefault(key, read_entry(known[key], key, folder=home))
+    return list(chosen_entries.values())

@@ -87,7 +87,7 @@ def check_figure(table: Mapping[str, Any]) -> None:
 
 def make_figure(table: Table, spec: Mapping[str, Any], numbers: Mapping[str, Any]) -> Figure:
     """The figure's data; the caption is filled with the numbers of the tests."""
-    from rote.lab.entries.words import fill
+    from rote.lab.entries.sentences import fill
 
     panels = tuple(_panel(table, panel) for panel in spec.get("panel", []))
     title = str(spec.get("title", ""))
@@ -186,7 +186,7 @@ def _bounds(groups: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], spec:
     list[Series]
 ):  # fmt: skip
     """One line for every theorem and every set of shapes that differ only in x; equal lines are drawn once."""
-    found: list[Series] = []
+    series: list[Series] = []
     for theorem in spec.get("bounds", []):
         kind = "bound_upper" if theorems.get(theorem).kind == "upper" else "bound_lower"
         if theorems.get(theorem).kind == "empirical":
@@ -211,8 +211,8 @@ def _bounds(groups: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]], spec:
             known = str(spec.get("names", {}).get(theorem, theorem))
             label = f"{known}, {name}" if name else known
             places = tuple(sorted(line))
-            found.append(Series(label, kind, places, tuple(line[place] for place in places)))
-    return found
+            series.append(Series(label, kind, places, tuple(line[place] for place in places)))
+    return series
 
 
 def _agree(one: Mapping[float, float], other: Mapping[float, float]) -> bool:

@@ -15,26 +15,106 @@ from rote.data._atomic import write_atomically
 from rote.errors import OutputError, UsageError
 from rote.lab.entries import cost
 from rote.lab.entries.claims import Verdict, get_claim
-from rote.lab.entries.entry import Entry
+from rote.lab.entries.entry import Entry, find_entries
 from rote.lab.entries.figure import make_figure
+from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import Table, make_table, write_csv
-from rote.lab.entries.words import fill
-from rote.measure import Journal, Sweep, run_sweep
-from rote.measure.sweep import Executor, Group, Progress, Work
-from rote.plot import draw as ink
+from rote.measurement import Journal, Sweep, run_sweep
+from rote.measurement.executors import executor_of
+from rote.measurement.machine import cores, duration
+from rote.measurement.sweeps import Executor, Group, Progress, Work
+from rote.plot import Figure, Grid, Sheet, Shown, read_figure
+from rote.plot.draw import FORMATS, need_matplotlib
+from rote.plot.figure import write_bytes
 
-__all__ = ["Reproduced", "decide", "estimate", "reproduce", "write_entry"]
+__all__ = ["Catalogue", "Reproduced", "catalogue", "decide", "estimate", "reproduce", "run_entries", "write_entry"]
 
 _SPELLED = {"holds": "holds", "does not hold": "fails", "undecided": "undecided"}
 
 
-@dataclass(frozen=True)
-class Reproduced:
+@dataclass(frozen=True, repr=False)
+class Reproduced(Shown):
     """What became of one entry; `record` is its entry.json."""
 
     entry: Entry
     folder: Path
     record: Mapping[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        return str(self.record["verdict"])
+
+    def figures(self) -> list[Figure]:
+        """The figures of the entry, as data."""
+        return [read_figure(self.folder / f"{item['name']}.json") for item in self.record["figures"]]
+
+    def sheet(self) -> Sheet:
+        answer = (f"    {self.record['answer']}",) if self.record["answer"] else ()
+        return Sheet(self.entry.key, f": {self.verdict}. {self.record['sentence']}", lines=answer)
+
+    def __repr__(self) -> str:
+        return f"Reproduced({self.entry.key}, {self.record['mode']}: {self.verdict}; {self.folder})"
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + "".join(figure._repr_html_() for figure in self.figures())
+
+
+@dataclass(frozen=True, repr=False)
+class Catalogue(Shown):
+    """Entries with the seconds that they take on one core, about."""
+
+    entries: tuple[dict[str, Any], ...]
+
+    def sheet(self) -> Sheet:
+        rows = tuple(
+            (one["entry"], one["title"], duration(one["quick"]), duration(one["full"])) for one in self.entries
+        )
+        grid = Grid(("entry", "what", "quick", "full"), rows, left=("what",))
+        return Sheet("Entries", grids=(grid,), notes=("Times are estimates for one core.",))
+
+    def __repr__(self) -> str:
+        return f"Catalogue({', '.join(one['entry'] for one in self.entries)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"entries": list(self.entries)}
+
+
+def catalogue(names: str | Sequence[str] = "all") -> Catalogue:
+    """What can be reproduced: entries by key, a whole paper, or all."""
+    rows = []
+    for entry in find_entries([names] if isinstance(names, str) else list(names)):
+        times = {mode: cost.seconds(entry.cells(quick=mode == "quick")) for mode in ("quick", "full")}
+        rows.append({"entry": entry.key, "title": entry.title, "claim": entry.text("claim"), **times})
+    return Catalogue(tuple(rows))
+
+
+def reproduce(
+    names: str | Sequence[str],
+    output: str | Path = "reproduced",
+    *,
+    full: bool = False,
+    jobs: int | None = None,
+    on: str = "local",
+    address: str | None = None,
+    retry_failed: bool = False,
+    max_memory: int | str | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    done: Callable[[Reproduced], None] | None = None,
+) -> list[Reproduced]:
+    """Run entries, draw their figures beside the published points, and decide their claims by the tests in them.
+
+    `names` are keys such as "dana2025/exp1", a paper ("dana2025"), "all", or a TOML file of your own; `catalogue` lists
+    them. The quick grids are run unless `full`, with so many processes (`jobs`; one a core, at most 8, if not given)
+    or on a Ray cluster. Interrupt it at any time: the same call goes on where it was. `done` is called with every entry
+    as soon as it is written.
+
+    >>> reproduce("dana2025/exp1")  # doctest: +SKIP
+    [Reproduced(dana2025/exp1, quick: holds; reproduced/dana2025/exp1)]
+    """
+    chosen = find_entries([names] if isinstance(names, str) else list(names))
+    executor = executor_of(on, address=address, jobs=jobs or cores(), max_memory=max_memory, device=device)
+    return run_entries(chosen, Path(output), executor, quick=not full, retry=retry_failed, progress=progress, done=done)
 
 
 def estimate(chosen: Sequence[Entry], out: Path, *, quick: bool) -> tuple[int, int, float]:
@@ -48,7 +128,7 @@ def estimate(chosen: Sequence[Entry], out: Path, *, quick: bool) -> tuple[int, i
     return len(cells), len(missing), cost.seconds(missing)
 
 
-def reproduce(
+def run_entries(
     chosen: Sequence[Entry],
     out: Path,
     executor: Executor,
@@ -59,7 +139,7 @@ def reproduce(
     done: Callable[[Reproduced], None] | None = None,
 ) -> list[Reproduced]:
     """Run what is missing and write every entry as soon as its last cell is there."""
-    ink.need_matplotlib()
+    need_matplotlib()
     if not chosen:
         raise UsageError("name at least one entry; see `rote reproduce --list`.")
     try:
@@ -72,7 +152,7 @@ def reproduce(
         # The longest first: at the end of an entry no worker waits long for another.
         for cell in sorted(cells, key=cost.cell_seconds, reverse=True):
             every.setdefault(cell.hash, cell)
-    found: list[Reproduced] = []
+    written: list[Reproduced] = []
     with Journal(out / "journal.db") as journal:
         statuses = journal.statuses()
         finished = {key for key in every if key in statuses and not (retry and statuses[key] != "done")}
@@ -84,14 +164,14 @@ def reproduce(
                 if all(cell.hash in finished for cell in mine[entry.key]):
                     waiting.remove(entry)
                     try:
-                        made = write_entry(entry, mine[entry.key], journal, out, quick=quick)
+                        outcome = write_entry(entry, mine[entry.key], journal, out, quick=quick)
                     except UsageError as error:
                         # The cells of the other entries still count; what is wrong with this one is said at the end.
                         wrong.append(f"{entry.key}: {error}")
                         continue
-                    found.append(made)
+                    written.append(outcome)
                     if done is not None:
-                        done(made)
+                        done(outcome)
 
         def after(group: Group) -> None:
             finished.update(cell.hash for cell in group.cells)
@@ -103,7 +183,7 @@ def reproduce(
         settle()
     if wrong:
         raise UsageError(wrong[0])
-    return found
+    return written
 
 
 def decide(entry: Entry, table: Table) -> tuple[str, str, dict[str, Any]]:
@@ -111,19 +191,19 @@ def decide(entry: Entry, table: Table) -> tuple[str, str, dict[str, Any]]:
     numbers: dict[str, Any] = {}
     verdicts: list[Verdict] = []
     for spec in entry.tables("test"):
-        made = get_claim(str(spec["kind"])).decide(table, spec)
+        verdict = get_claim(str(spec["kind"])).decide(table, spec)
         prefix = f"{spec['name']}_" if spec.get("name") else ""
-        numbers |= {f"{prefix}{key}": value for key, value in made.numbers.items()}
-        numbers[f"{prefix}verdict"] = made.verdict
+        numbers |= {f"{prefix}{key}": value for key, value in verdict.numbers.items()}
+        numbers[f"{prefix}verdict"] = verdict.verdict
         if spec.get("decides", True):
-            verdicts.append(made)
+            verdicts.append(verdict)
     for word in ("does not hold", "undecided"):
-        for made in verdicts:
-            if made.verdict == word:
-                return word, made.why, numbers
+        for verdict in verdicts:
+            if verdict.verdict == word:
+                return word, verdict.why, numbers
     if not verdicts:
         return "undecided", "no test decides it", numbers
-    return "holds", "; ".join(made.why for made in verdicts), numbers
+    return "holds", "; ".join(verdict.why for verdict in verdicts), numbers
 
 
 def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path, *, quick: bool) -> Reproduced:
@@ -148,8 +228,8 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
         name = str(spec.get("name", "figure" if index == 0 else f"figure{index + 1}"))
         figure = make_figure(table, {"title": entry.title, **spec}, facts)
         figure.write(folder / f"{name}.json")
-        for kind in ink.FORMATS:
-            ink.draw(figure, folder / f"{name}.{kind}")
+        for kind in FORMATS:
+            figure.draw(folder / f"{name}.{kind}")
         figures.append({"name": name, "caption": figure.caption, "alt": figure.alt})
     if table.rows:
         write_atomically(folder / "rows.csv", lambda part: write_csv(part, table))
@@ -170,17 +250,13 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
         "figures": figures,
     }
     text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
-    write_atomically(folder / "entry.json", lambda part: _put(part, text))
+    write_bytes(folder / "entry.json", text.encode())
     return Reproduced(entry, folder, record)
 
 
 def _kept(value: Any) -> Any:
     """JSON has no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _put(part: Path, text: str) -> None:
-    part.write_text(text, encoding="utf-8")
 
 
 def _versions() -> dict[str, str]:

@@ -14,10 +14,10 @@ from rote.errors import DataError, UsageError
 from rote.lab.entries.derive import derive
 from rote.lab.entries.entry import Entry
 from rote.lab.studies import StudyCell, get_study
-from rote.measure import Cell
-from rote.measure.capacity import student_interval
-from rote.measure.sweep import Work
-from rote.measure.where import select
+from rote.measurement import Cell
+from rote.measurement.capacity import student_interval
+from rote.measurement.sweeps import Work
+from rote.measurement.where import select
 
 __all__ = ["COLUMNS", "Spot", "Table", "make_table", "spots", "write_csv"]
 
@@ -133,7 +133,7 @@ def _record(cell: Work, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
 
 
 def _row(keys: Mapping[str, Any], members: Sequence[Mapping[str, Any]], value: str) -> dict[str, Any]:
-    made: dict[str, Any] = {**keys, "seeds": len({member.get("seed", 0) for member in members})}
+    row: dict[str, Any] = {**keys, "seeds": len({member.get("seed", 0) for member in members})}
     names = dict.fromkeys(name for member in members for name in member)
     for name in names:
         if name in keys or name == "seed":
@@ -141,15 +141,15 @@ def _row(keys: Mapping[str, Any], members: Sequence[Mapping[str, Any]], value: s
         held = [member[name] for member in members if _number(member.get(name))]
         if not held:
             continue
-        made[name] = sum(held) / len(held)
+        row[name] = sum(held) / len(held)
         if name in ("duration", "steps"):
             continue
         span = student_interval([float(one) for one in held])
         if span is not None:
-            made[f"{name}_low"], made[f"{name}_high"] = span
-    if value in made:
-        made["low"], made["high"] = made.get(f"{value}_low"), made.get(f"{value}_high")
-    return made
+            row[f"{name}_low"], row[f"{name}_high"] = span
+    if value in row:
+        row["low"], row["high"] = row.get(f"{value}_low"), row.get(f"{value}_high")
+    return row
 
 
 def _number(value: object) -> bool:
@@ -167,7 +167,7 @@ def _published(folder: Path, table: Mapping[str, Any], value: str) -> list[dict[
             lines = list(csv.DictReader(stream))
     except OSError as error:
         raise DataError(f"cannot read the published points {path.name}: {error.strerror or error}.") from None
-    found = []
+    rows = []
     for line in lines:
         row: dict[str, Any] = {"source": "published", "seeds": 0, **table.get("constants", {})}
         for theirs, ours in columns.items():
@@ -178,8 +178,8 @@ def _published(folder: Path, table: Mapping[str, Any], value: str) -> list[dict[
             except ValueError:
                 raise DataError(f"{path.name}: {line[theirs]!r} in column {theirs} is no number.") from None
             row[str(ours)] = int(number) if number.is_integer() and ours not in _SHARES else number
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def spots(table: Table, x: str, y: str, where: Iterable[str] = (), *, saturation: float | None = 0.95) -> list[Spot]:
@@ -188,11 +188,11 @@ def spots(table: Table, x: str, y: str, where: Iterable[str] = (), *, saturation
     for record in table.seeds(where):
         if _number(record.get(x)) and _number(record.get(y)):
             groups.setdefault(float(record[x]), []).append(float(record[y]))
-    found = []
+    places = []
     for place, values in sorted(groups.items()):
         full = saturation is not None and y in _SHARES and sum(values) / len(values) >= saturation
-        found.append(Spot(place, tuple(values), full))
-    return found
+        places.append(Spot(place, tuple(values), full))
+    return places
 
 
 def write_csv(path: Path, table: Table) -> None:

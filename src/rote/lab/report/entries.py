@@ -11,28 +11,28 @@ from typing import Any
 
 from rote import theorems
 from rote.errors import DataError, UnknownName
-from rote.lab.report.again import toml
-from rote.lab.report.drawn import drawn
 from rote.lab.report.section import VERDICTS, Listing, Picture, Section, Table, said, text_of
+from rote.lab.report.to_toml import toml
+from rote.measurement.machine import duration
 from rote.plot import read_figure
 
-__all__ = ["duration", "read_entries"]
+__all__ = ["read_entries"]
 
 _DEPTH = 3
 
 
 def read_entries(folder: Path) -> list[Section]:
     """The sections of a folder: the folder of one entry, of one paper, or of all."""
-    found = sorted(
+    paths = sorted(
         (path for depth in range(_DEPTH) for path in folder.glob("*/" * depth + "entry.json")),
         key=lambda path: path.relative_to(folder).as_posix(),
     )
-    if not found:
+    if not paths:
         raise DataError(
             f"{folder} holds no entry.json, so it is no folder of results; give what `rote reproduce -o` wrote, or the "
             "file of a sweep."
         )
-    return [_entry(path) for path in found]
+    return [_entry(path) for path in paths]
 
 
 def _entry(path: Path) -> Section:
@@ -110,8 +110,7 @@ def _picture(record: object, path: Path) -> Picture:
     if not isinstance(name, str) or not name or Path(name).name != name:
         raise DataError(f"{path}: a figure is named by a plain file name, got {name!r}; run its entry again.")
     file = path.parent / f"{name}.json"
-    figure = read_figure(file)
-    return Picture(name, figure, drawn(figure, file))
+    return Picture.of(name, read_figure(file), file)
 
 
 def _rows(path: Path, name: str) -> Table | None:
@@ -155,22 +154,13 @@ def _cell(text: str) -> object:
 
 
 def _facts(record: Mapping[str, Any], path: Path) -> dict[str, str]:
-    found = {key: str(value) for key, value in _mapping(record, "versions", path).items()}
+    facts = {key: str(value) for key, value in _mapping(record, "versions", path).items()}
     cells = _mapping(record, "cells", path)
     if cells:
-        found["cells"] = f"{said(cells.get('done'))} done, {said(cells.get('failed', 0))} failed"
+        facts["cells"] = f"{said(cells.get('done'))} done, {said(cells.get('failed', 0))} failed"
     if record.get("mode"):
-        found["mode"] = str(record["mode"])
+        facts["mode"] = str(record["mode"])
     seconds = record.get("seconds")
     if isinstance(seconds, (int, float)):
-        found["time"] = duration(float(seconds))
-    return found
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.3g} min"
-    return f"{seconds / 3600:.3g} h"
+        facts["time"] = duration(float(seconds))
+    return facts

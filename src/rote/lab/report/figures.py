@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from rote.analyse.fit import Fit, Point, Prediction, fit, gather, predict
+from rote.analyse.fit import Fit, Point, fit, gather, predict
+from rote.analyse.fit.figure import bound_series, curve_series, point_series
 from rote.errors import RoteError
 from rote.plot import Axis, Figure, Panel, Series, describe
 
@@ -26,7 +25,6 @@ _MANNER = ("by", "recipe", "recall", "steps", "rate", "dtype", "tolerance")
 _LABELS = {"capacity": "facts held (capacity)", "share": "share of facts recalled"}
 _MOST_PANELS = 9
 _MOST_SERIES = 6
-_STEPS = 61
 _LEVEL = 0.95
 
 
@@ -52,15 +50,15 @@ class Drawing:
 
 def drawings(rows: Sequence[Mapping[str, Any]], title: str) -> list[Drawing]:
     """A figure for each thing measured and each axis that varies; rows are of cells, with what was asked for."""
-    made = []
+    charts = []
     for y, task in (("capacity", "capacity"), ("share", "recall")):
         done = [row for row in rows if row.get("status") == "done" and row.get("task") == task and y in row]
         for x in AXES:
             if len({row.get(x) for row in done if row.get(x) is not None}) > 1:
                 drawing = _drawing(done, x, y, title)
                 if drawing is not None:
-                    made.append(drawing)
-    return made
+                    charts.append(drawing)
+    return charts
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:
@@ -80,12 +78,12 @@ def _split(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str,
         if len(more) > len(groups):
             telling.append(name)
             groups = more
-    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    members: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        found.setdefault(tuple(_value(row, name) for name in telling), []).append(row)
+        members.setdefault(tuple(_value(row, name) for name in telling), []).append(row)
     return {
-        ", ".join(_part(name, value) for name, value in zip(telling, key, strict=True)): found[key]
-        for key in sorted(found, key=lambda key: [_rank(value) for value in key])
+        ", ".join(_part(name, value) for name, value in zip(telling, key, strict=True)): members[key]
+        for key in sorted(members, key=lambda key: [_rank(value) for value in key])
     }
 
 
@@ -123,15 +121,14 @@ def _drawing(rows: Sequence[Mapping[str, Any]], x: str, y: str, title: str) -> D
         for label, own in list(_split(members, [one for one in _MANNER if one != x]).items())[:_MOST_SERIES]:
             if len({row[x] for row in own}) < 2:
                 continue
-            points, found, reason = _fitted(own, x, y)
+            points, law, reason = _fitted(own, x, y)
             full += sum(point.saturated for point in points)
             shown = label or "measured"
-            series.append(_points(shown, points))
-            if found is not None:
-                series.append(_curve(shown, found))
-            fits.append(Fitted(name, shown, found, reason))
-            if not bounds:
-                bounds = _bounds(points, found, y)
+            series += point_series(shown, points, _LEVEL)
+            if law is not None:
+                series.append(curve_series(shown, law))
+            fits.append(Fitted(name, shown, law, reason))
+            bounds = bounds or _bounds(points, law, y)
         if series:
             panels.append(Panel(name, Axis(x, scale_x), Axis(_LABELS[y], scale_y), (*series, *bounds)))
     if not panels:
@@ -155,62 +152,20 @@ def _scale(values: Sequence[float], ratio: float) -> str:
 def _fitted(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> tuple[Sequence[Point], Fit | None, str]:
     """Points, their law, and why there is none."""
     try:
-        found = fit(rows, x, y, level=_LEVEL)
+        law = fit(rows, x, y, level=_LEVEL)
     except RoteError as error:
         try:
             return gather(rows, x, y), None, str(error)
         except RoteError as other:
             return [], None, str(other)
-    return found.points, found, ""
+    return law.points, law, ""
 
 
-def _points(name: str, points: Sequence[Point]) -> Series:
-    spans = [point.interval(_LEVEL) for point in points]
-    low = high = None
-    if any(span is not None for span in spans):
-        ends = [span or (point.mean, point.mean) for span, point in zip(spans, points, strict=True)]
-        low, high = tuple(one for one, _ in ends), tuple(other for _, other in ends)
-    return Series(name, "points", tuple(p.x for p in points), tuple(p.mean for p in points), low, high)
-
-
-def _curve(name: str, found: Fit) -> Series:
-    places = [point.x for point in found.used]
-    wide = min(places) > 0 and max(places) >= 30 * min(places)
-    dense = np.geomspace(min(places), max(places), _STEPS) if wide else np.linspace(min(places), max(places), _STEPS)
-    low, high = (_floats(end) for end in found.chosen.band(dense, found.level))
-    banded = bool(np.isfinite([*low, *high]).all())
-    params = ", ".join(
-        f"{one} = {value:.3g}" for one, value in zip(found.chosen.law.names, found.chosen.params, strict=True)
-    )
-    return Series(
-        f"{name}: {found.chosen.law.name} {found.chosen.law.formula}, {params}",
-        "fit",
-        _floats(dense),
-        _floats(found.chosen.at(dense)),
-        low if banded else None,
-        high if banded else None,
-    )
-
-
-def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
-
-
-def _bounds(points: Sequence[Point], found: Fit | None, y: str) -> list[Series]:
-    """The theorems as lines; those that say the same share one."""
-    used = found.used if found is not None else list(points)
+def _bounds(points: Sequence[Point], law: Fit | None, y: str) -> list[Series]:
+    used = law.used if law is not None else list(points)
     if len(used) < 2:
         return []
     try:
-        said = found.predictions if found is not None else tuple(predict(used, y))
+        return bound_series(used, law.predictions if law is not None else predict(used, y))
     except RoteError:
         return []
-    groups: dict[tuple[str, tuple[float, ...]], list[Prediction]] = {}
-    for item in said:
-        groups.setdefault((item.kind, item.values), []).append(item)
-    place = tuple(point.x for point in used)
-    kinds = {"lower": "bound_lower", "upper": "bound_upper"}
-    return [
-        Series(f"{kind}: {', '.join(one.theorem for one in items)}", kinds.get(kind, "reference"), place, values)
-        for (kind, values), items in groups.items()
-    ]

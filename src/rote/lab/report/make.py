@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rote.data._atomic import write_atomically
 from rote.errors import DataError, UsageError
 from rote.lab.report.entries import read_entries
 from rote.lab.report.page import render
 from rote.lab.report.section import Section
 from rote.lab.report.sweeps import read_sweeps
+from rote.plot import Grid, Sheet, Shown
+from rote.plot.figure import write_bytes
 
 __all__ = ["Report", "report"]
 
 
-@dataclass(frozen=True)
-class Report:
+_USUAL = Path("reproduced")
+_TEXTS = ("verdict", "in a sentence")
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
     """A page that was written, and what is in it."""
 
     path: Path
@@ -28,6 +33,20 @@ class Report:
     @property
     def n_figures(self) -> int:
         return sum(len(section.pictures) for section in self.sections)
+
+    def sheet(self) -> Sheet:
+        rows = tuple((section.title, section.verdict, section.sentence) for section in self.sections)
+        lead = f": {self._counts}; open it in a browser."
+        return Sheet(str(self.path), lead, grids=(Grid(("section", "verdict", "in a sentence"), rows, left=_TEXTS),))
+
+    @property
+    def _counts(self) -> str:
+        count, figures, size = len(self.sections), self.n_figures, self.n_bytes
+        shown = f"{size / 1e3:.1f} kB" if size < 10**6 else f"{size / 1e6:,.1f} MB"
+        return f"{count} section{'s' * (count != 1)}, {figures} figure{'s' * (figures != 1)}, {shown}"
+
+    def __repr__(self) -> str:
+        return f"Report({self.path}: {self._counts})"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -46,17 +65,27 @@ class Report:
         }
 
 
-def report(sources: Sequence[str | Path], path: str | Path, *, title: str = "") -> Report:
-    """Write one page from folders of `rote reproduce` and files of `rote sweep`, in the order given."""
-    if not sources:
-        raise UsageError(
-            "there is nothing to report; name a folder of `rote reproduce -o` or a file of `rote sweep --db`."
-        )
-    out = Path(path)
+def report(
+    sources: str | Path | Sequence[str | Path] | None = None, output: str | Path = "report.html", *, title: str = ""
+) -> Report:
+    """Write results as one HTML page that needs no network: figures, tables, claims with verdicts, configuration.
+
+    `sources` are folders that `reproduce` wrote and files of `sweep`, in the order given; the folder reproduced/ if
+    none is named.
+
+    >>> report("heads.db", title="Heads")  # doctest: +SKIP
+    Report(report.html: 1 section, 1 figure, 1.7 MB)
+    """
+    if sources is None:
+        sources = [_USUAL] if _USUAL.is_dir() else []
+    chosen = [sources] if isinstance(sources, str | Path) else list(sources)
+    if not chosen:
+        raise UsageError("there is nothing to report; name a folder that `reproduce` wrote, or the file of a sweep.")
+    out = Path(output)
     if out.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"a report is an .html file, got {out.name!r}.")
     sections: list[Section] = []
-    for source in map(Path, sources):
+    for source in map(Path, chosen):
         if source.is_dir():
             sections += read_entries(source)
         elif source.exists():
@@ -64,12 +93,8 @@ def report(sources: Sequence[str | Path], path: str | Path, *, title: str = "") 
         else:
             raise DataError(f"there is no file or folder {source}; check the path.")
     text = render(sections, title or _title(sections))
-    write_atomically(out, lambda part: _write(part, text))
+    write_bytes(out, text.encode())
     return Report(out, tuple(sections), len(text.encode()))
-
-
-def _write(part: Path, text: str) -> None:
-    part.write_text(text, encoding="utf-8")
 
 
 def _title(sections: Sequence[Section]) -> str:

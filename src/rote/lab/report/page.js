@@ -6,20 +6,6 @@
   const touch = window.matchMedia("(pointer: coarse)").matches;
   const specs = JSON.parse(document.getElementById("figures").textContent);
 
-  // Colours are names of CSS variables in the figures; their values depend on the theme.
-  const coloured = (value, style) => {
-    if (typeof value === "string") {
-      return value.startsWith("--") ? style.getPropertyValue(value).trim() || "#888" : value;
-    }
-    if (Array.isArray(value)) {
-      return value.length && typeof value[0] === "number" ? value : value.map((one) => coloured(one, style));
-    }
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, coloured(one, style)]));
-    }
-    return value;
-  };
-
   const config = {
     responsive: true,
     displaylogo: false,
@@ -33,29 +19,17 @@
   const specOf = (plot) => specs[plot.dataset.figure][Number(plot.dataset.panel)];
 
   const draw = (plot) => {
-    const spec = specOf(plot);
-    const made = coloured(spec, getComputedStyle(root));
+    const { data, layout } = coloured(specOf(plot));
     // A finger that moves over a figure scrolls the page.
-    made.layout.dragmode = touch ? false : "zoom";
-    made.layout.autosize = true;
-    return window.Plotly.react(plot, made.data, made.layout, config);
+    layout.dragmode = touch ? false : "zoom";
+    layout.autosize = true;
+    return window.Plotly.react(plot, data, layout, config);
   };
 
   const drawn = new Set();
   const redraw = () => drawn.forEach((plot) => draw(plot));
 
-  const keys = (plot) => {
-    const buttons = plot.parentElement.querySelectorAll(".legend button");
-    buttons.forEach((button) => {
-      button.addEventListener("click", () => {
-        const shown = button.getAttribute("aria-pressed") !== "true";
-        button.setAttribute("aria-pressed", String(shown));
-        const members = button.dataset.members.split(",").map(Number);
-        members.forEach((index) => { specOf(plot).data[index].visible = shown; });
-        if (drawn.has(plot)) draw(plot);
-      });
-    });
-  };
+  const keys = (plot) => plot.after(plotLegend(specOf(plot), () => { if (drawn.has(plot)) draw(plot); }));
 
   const themes = () => {
     const button = document.getElementById("theme");

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from importlib import resources
 
 from rote._version import __version__
-from rote.errors import MissingExtra
 from rote.lab.report.charts import Specs, chart
 from rote.lab.report.html import download, escape, grid
 from rote.lab.report.section import VERDICTS, Section, Table
+from rote.plot.colours import css
+from rote.plot.interactive import plotly_js, script
 
 __all__ = ["render"]
 
@@ -49,8 +50,8 @@ def render(sections: Sequence[Section], title: str) -> str:
     places = [ids.take(section.anchor) for section in sections]
     specs: Specs = {}
     body = [_section(section, place, specs) for section, place in zip(sections, places, strict=True)]
-    style = _asset("page.css")
-    script = _asset("page.js")
+    style = css() + _asset("page.css")
+    code = script() + _asset("page.js")
     library = _library() if specs else ""
     return "\n".join(
         [
@@ -81,7 +82,7 @@ def render(sections: Sequence[Section], title: str) -> str:
             "</footer>",
             f'<script type="application/json" id="figures">{_json(specs)}</script>',
             f'<script type="text/plain" id="library">{library}</script>',
-            f"<script>\n{script}</script>",
+            f"<script>\n{code}</script>",
             "</body>",
             "</html>",
             "",
@@ -100,23 +101,19 @@ def _asset(name: str) -> str:
 
 
 def _library() -> str:
-    """plotly.js of the installed plotly package, packed and in base64."""
-    try:
-        source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-    except (ModuleNotFoundError, FileNotFoundError):
-        raise MissingExtra("plotly", "report", "a report") from None
-    return base64.b64encode(gzip.compress(source, 9, mtime=0)).decode("ascii")
+    """plotly.js, packed and in base64."""
+    return base64.b64encode(gzip.compress(plotly_js("report", "a report"), 9, mtime=0)).decode("ascii")
 
 
 def _grouped(sections: Sequence[Section], body: Sequence[str]) -> list[str]:
-    made: list[str] = []
+    parts: list[str] = []
     last = None
     for section, text in zip(sections, body, strict=True):
         if section.group != last:
-            made.append(f'<h2 class="group">{escape(section.group)}</h2>')
+            parts.append(f'<h2 class="group">{escape(section.group)}</h2>')
             last = section.group
-        made.append(text)
-    return made
+        parts.append(text)
+    return parts
 
 
 def _contents(sections: Sequence[Section], places: Sequence[str]) -> str:
@@ -159,36 +156,36 @@ def _badge(verdict: str) -> str:
 
 
 def _section(section: Section, place: str, specs: Specs) -> str:
-    made = [f'<section id="{escape(place)}" aria-labelledby="{escape(place)}-title">']
+    lines = [f'<section id="{escape(place)}" aria-labelledby="{escape(place)}-title">']
     name = "" if section.name in section.title else f' <span class="dim">{escape(section.name)}</span>'
-    made.append(f'<h3 id="{escape(place)}-title">{escape(section.title)}{name}</h3>')
+    lines.append(f'<h3 id="{escape(place)}-title">{escape(section.title)}{name}</h3>')
     if section.words:
         pairs = "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in section.words)
-        made.append(f'<dl class="words">{pairs}</dl>')
+        lines.append(f'<dl class="words">{pairs}</dl>')
     if section.verdict or section.sentence:
         badge = _badge(section.verdict) if section.verdict else ""
-        made.append(f'<p class="verdict">{badge} {escape(section.sentence)}</p>')
-    made.extend(f'<p class="answer">{escape(line)}</p>' for line in section.answer.splitlines() if line.strip())
+        lines.append(f'<p class="verdict">{badge} {escape(section.sentence)}</p>')
+    lines.extend(f'<p class="answer">{escape(line)}</p>' for line in section.answer.splitlines() if line.strip())
     for number, picture in enumerate(section.pictures, 1):
-        made.append(chart(picture, f"{place}-figure-{number}", section.name, specs))
+        lines.append(chart(picture, f"{place}-figure-{number}", section.name, specs))
     if section.deviations:
         items = "".join(f"<li>{escape(text)}</li>" for text in section.deviations)
-        made.append(f"<h4>Deviations</h4><ul>{items}</ul>")
-    made.extend(_table(table, section.name) for table in section.tables)
+        lines.append(f"<h4>Deviations</h4><ul>{items}</ul>")
+    lines.extend(_table(table, section.name) for table in section.tables)
     for listing in section.listings:
         link = download(listing.text, listing.file, "text/plain") if listing.file else ""
-        made.append(
+        lines.append(
             f"<details><summary>{escape(listing.title)}</summary>"
             f'<pre tabindex="0"><code>{escape(listing.text)}</code></pre>{link}</details>'
         )
     if section.commands:
-        lines = escape("\n".join(section.commands))
-        made.append(f'<h4>Run it again</h4><pre class="command" tabindex="0"><code>{lines}</code></pre>')
+        commands = escape("\n".join(section.commands))
+        lines.append(f'<h4>Run it again</h4><pre class="command" tabindex="0"><code>{commands}</code></pre>')
     if section.facts:
         parts = ", ".join(f"{escape(name)} {escape(value)}" for name, value in section.facts.items())
-        made.append(f'<p class="dim">{parts}.</p>')
-    made.append("</section>")
-    return "\n".join(made)
+        lines.append(f'<p class="dim">{parts}.</p>')
+    lines.append("</section>")
+    return "\n".join(lines)
 
 
 def _table(table: Table, owner: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rote.plot import Figure
+from rote.plot.draw import FORMATS, picture
 
 __all__ = ["VERDICTS", "Listing", "Picture", "Section", "Table", "anchor", "said"]
 
@@ -21,6 +23,16 @@ class Picture:
     name: str
     figure: Figure
     drawn: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, name: str, figure: Figure, beside: Path | None = None) -> Picture:
+        """Files are read where they lie beside the figure's JSON, and drawn where not."""
+
+        def content(kind: str) -> bytes:
+            file = beside.with_suffix(f".{kind}") if beside else None
+            return file.read_bytes() if file and file.is_file() else picture(figure, kind)
+
+        return cls(name, figure, {kind: content(kind) for kind in FORMATS})
 
 
 @dataclass(frozen=True)

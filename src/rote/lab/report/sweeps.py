@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rote.errors import DataError
-from rote.lab.report.again import sweep_toml
-from rote.lab.report.drawn import drawn
-from rote.lab.report.entries import duration
 from rote.lab.report.figures import Drawing, drawings
 from rote.lab.report.section import Listing, Picture, Section, Table, anchor, said
-from rote.measure import Journal
+from rote.lab.report.to_toml import sweep_toml
+from rote.measurement import Journal
+from rote.measurement.machine import duration
 
 __all__ = ["read_sweeps"]
 
@@ -44,10 +43,10 @@ def _section(
     name: str, rows: Sequence[Mapping[str, Any]], configs: Mapping[str, Mapping[str, Any]], path: Path
 ) -> Section:
     cells = [row for row in rows if "study" not in row]
-    made = drawings(cells, name)
+    charts = drawings(cells, name)
     done = {row["hash"] for row in rows if row["status"] == "done"}
     failed = {row["hash"] for row in rows} - done
-    tables = [*_fits(made), *_results(rows, name), *_failures(rows)]
+    tables = [*_fits(charts), *_results(rows, name), *_failures(rows)]
     listings: tuple[Listing, ...] = ()
     commands: tuple[str, ...] = ()
     if cells:
@@ -65,8 +64,8 @@ def _section(
         title=f"Sweep {name}",
         group=path.name,
         sentence=sentence,
-        answer="\n".join(_words(made)),
-        pictures=tuple(Picture(f"{one.y}-{one.x}", one.figure, drawn(one.figure)) for one in made),
+        answer="\n".join(_words(charts)),
+        pictures=tuple(Picture.of(f"{one.y}-{one.x}", one.figure) for one in charts),
         tables=tuple(tables),
         listings=listings,
         commands=commands,
@@ -78,23 +77,23 @@ def _section(
     )
 
 
-def _words(made: Sequence[Drawing]) -> list[str]:
+def _words(charts: Sequence[Drawing]) -> list[str]:
     """The laws in sentences."""
-    found = []
-    for one in made:
+    sentences = []
+    for one in charts:
         for item in one.fits:
             where = ", ".join(part for part in (item.panel, item.series if item.series != "measured" else "") if part)
             head = f"{one.y.capitalize()} against {one.x}" + (f" ({where})" if where else "")
             if item.fit is not None:
                 law = item.fit.chosen.law
-                found.append(f"{head}: {law.name}, {law.formula}; {item.fit.verdict}.")
-    return found[:6]
+                sentences.append(f"{head}: {law.name}, {law.formula}; {item.fit.verdict}.")
+    return sentences[:6]
 
 
-def _fits(made: Sequence[Drawing]) -> list[Table]:
+def _fits(charts: Sequence[Drawing]) -> list[Table]:
     laws: list[tuple[object, ...]] = []
     slopes: list[tuple[object, ...]] = []
-    for one in made:
+    for one in charts:
         for item in one.fits:
             head = (f"{one.y} against {one.x}", item.panel, item.series)
             if item.fit is None:
@@ -109,21 +108,21 @@ def _fits(made: Sequence[Drawing]) -> list[Table]:
                 laws.append((*head, f"{curve.law.name}{mark}", params, curve.cv))
             slopes.extend((*head, p.theorem, p.kind, p.slope, p.ratio) for p in item.fit.predictions)
     columns = ("what", "shape", "series")
-    found = []
+    tables = []
     if laws:
         title = "Fitted laws, with 95 % intervals"
-        found.append(Table(title, (*columns, "law", "parameters", "CV error"), tuple(laws), is_open=bool(slopes)))
+        tables.append(Table(title, (*columns, "law", "parameters", "CV error"), tuple(laws), is_open=bool(slopes)))
     if slopes:
         title = "Slopes beside the theorems"
-        found.append(
+        tables.append(
             Table(title, (*columns, "theorem", "kind", "predicted slope", "measured/predicted"), tuple(slopes))
         )
-    return found
+    return tables
 
 
 def _results(rows: Sequence[Mapping[str, Any]], name: str) -> list[Table]:
     """One table for cells and one for each study; what is the same everywhere is said once."""
-    found = []
+    tables = []
     kinds = list(dict.fromkeys(row.get("study") for row in rows))
     for kind in kinds:
         own = [row for row in rows if row.get("study") == kind]
@@ -138,7 +137,7 @@ def _results(rows: Sequence[Mapping[str, Any]], name: str) -> list[Table]:
         writer.writeheader()
         writer.writerows(own)
         title = f"Results ({len(own):,} rows)" if kind is None else f"Study {kind} ({len(own):,} rows)"
-        found.append(
+        tables.append(
             Table(
                 title,
                 tuple(shown),
@@ -148,7 +147,7 @@ def _results(rows: Sequence[Mapping[str, Any]], name: str) -> list[Table]:
                 file=f"{anchor(name)}.csv" if kind is None else f"{anchor(name)}-{anchor(str(kind))}.csv",
             )
         )
-    return found
+    return tables
 
 
 def _failures(rows: Sequence[Mapping[str, Any]]) -> list[Table]:

@@ -1,4 +1,4 @@
-"""Measurements that are no `rote.measure.Cell`: one file each, found by name.
+"""Measurements that are no `rote.measurement.Cell`: one file each, found by name.
 
 Every sibling module without a leading underscore is a study. It has
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from rote.config import content_hash
 from rote.errors import RoteError, UnknownName, UsageError
-from rote.measure.run import one_thread
+from rote.measurement.run import one_thread
 
 __all__ = ["Study", "StudyCell", "get_study", "run_study", "studies"]
 
@@ -40,14 +40,14 @@ class Study:
 
 @cache
 def _discovered() -> dict[str, Study]:
-    found = {}
+    studies = {}
     for item in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda item: item.name):
         if item.name.startswith("_"):
             continue
         module: Any = importlib.import_module(f"rote.lab.studies.{item.name}")
         if not callable(getattr(module, "run", None)) or not isinstance(getattr(module, "PARAMS", None), Mapping):
             raise TypeError(f"study file {item.name!r} must define PARAMS and run(params, seed).")
-        found[item.name] = Study(
+        studies[item.name] = Study(
             item.name,
             MappingProxyType(dict(module.PARAMS)),
             module.run,
@@ -55,7 +55,7 @@ def _discovered() -> dict[str, Study]:
             tuple(getattr(module, "KEYS", ())),
             (module.__doc__ or item.name).strip().splitlines()[0],
         )
-    return found
+    return studies
 
 
 def studies() -> MappingProxyType[str, Study]:
@@ -144,7 +144,7 @@ def run_study(
     records: Sequence[Mapping[str, Any]], *, max_memory: int | None = None, device: str = "cpu"
 ) -> list[dict[str, Any]]:
     """Results of study cells, in order; a failure is a result with its reason. This is all that a worker does."""
-    found = []
+    results = []
     for record in records:
         before = time.perf_counter()
         try:
@@ -160,18 +160,18 @@ def run_study(
         except Exception as error:
             # Whatever goes wrong in one cell is that cell's result, and the others go on.
             item = {"status": "failed", "reason": f"{type(error).__name__}: {str(error)[:300]}"}
-        found.append({**item, "duration": time.perf_counter() - before})
-    return found
+        results.append({**item, "duration": time.perf_counter() - before})
+    return results
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers as Python has them; what is not finite is nothing."""
-    found: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
     for name, value in row.items():
         kept = value.item() if hasattr(value, "item") else value
         if isinstance(kept, float) and not math.isfinite(kept):
             kept = None
         if kept is not None and not isinstance(kept, (bool, int, float, str)):
             raise UsageError(f"a row of a study holds plain numbers and texts; {name} is a {type(kept).__name__}.")
-        found[str(name)] = kept
-    return found
+        plain[str(name)] = kept
+    return plain

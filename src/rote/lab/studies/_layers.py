@@ -18,7 +18,7 @@ import torch
 
 from rote.data import VectorTable
 from rote.errors import UsageError
-from rote.measure.train.optim import Soap
+from rote.measurement.train.optim import Soap
 from rote.solvers.random_features import random_feature_layer
 from rote.solvers.saturation import saturation_layer
 from rote.solvers.vector_layer import Array, LayerWeights, attention, predict
@@ -50,12 +50,12 @@ def make(
         weights, taken = train_layer(table, n_heads, d_head, steps=steps, rng=rng, stop=stop)
         return MadeLayer(weights, time.perf_counter() - before, taken)
     build: Callable[..., Any] = saturation_layer if method == "saturation" else random_feature_layer
-    made = build(
+    solution = build(
         np.array(table.contexts), np.array(table.queries), np.array(table.targets), n_heads=n_heads, d_head=d_head,
         rng=rng, n_classes=table.n_classes,
     )  # fmt: skip
-    found: LayerWeights = made.weights
-    return MadeLayer(found, time.perf_counter() - before)
+    built: LayerWeights = solution.weights
+    return MadeLayer(built, time.perf_counter() - before)
 
 
 def train_layer(

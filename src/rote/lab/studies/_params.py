@@ -21,7 +21,7 @@ def filled(known: Params, given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in known:
             raise UnknownName("parameter of the study", str(name), known)
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     for name, (kind, default) in known.items():
         value = given.get(name, default)
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -32,8 +32,8 @@ def filled(known: Params, given: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"{name} must be a finite number, got {value!r}.")
         if isinstance(value, int) and not isinstance(value, bool) and value < 0:
             raise UsageError(f"{name} must be at least 0, got {value}.")
-        found[name] = value
-    return found
+        params[name] = value
+    return params
 
 
 def chosen(what: str, name: str, known: tuple[str, ...]) -> str:

@@ -21,7 +21,7 @@ from rote.config import Architecture
 from rote.data import random_facts
 from rote.errors import UsageError
 from rote.lab.studies._params import Params, filled
-from rote.measure.train import ModelSpec, get_recipe, initial_weights, train
+from rote.measurement.train import ModelSpec, get_recipe, initial_weights, train
 
 __all__ = ["KEYS", "PARAMS", "head_outputs", "run", "seconds"]
 
@@ -59,8 +59,8 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     first_limit = arch.n_heads * min(arch.d_model, arch.vocab + arch.context - 2) + 1
     rows = []
     for weights, which, share in ((outcome.weights, "trained", outcome.share), (fresh, "fresh", math.nan)):
-        found = head_outputs(spec, {name: tensor.double() for name, tensor in weights.items()}, contexts)
-        for layer, (Z, stream) in enumerate(found, start=1):
+        outputs = head_outputs(spec, {name: tensor.double() for name, tensor in weights.items()}, contexts)
+        for layer, (Z, stream) in enumerate(outputs, start=1):
             columns = arch.n_heads * arch.d_model
             limit = min(len(facts), columns, first_limit if layer == 1 else columns)
             rows.append(
@@ -90,7 +90,7 @@ def head_outputs(spec: ModelSpec, w: Mapping[str, Tensor], contexts: Tensor) -> 
     x = w["W_E"][contexts] + w["W_pos"]
     s = x.shape[1]
     future = torch.ones(s, s, dtype=torch.bool).triu(1)
-    found = []
+    outputs = []
     for layer in range(spec.arch.n_layers):
         W_Q, W_K, W_V, W_O = (w[f"{name}.{layer}"] for name in ("W_Q", "W_K", "W_V", "W_O"))
         queries = torch.einsum("hkd,tsd->thsk", W_Q, x)
@@ -99,8 +99,8 @@ def head_outputs(spec: ModelSpec, w: Mapping[str, Tensor], contexts: Tensor) -> 
         share = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1)
         mixed = share @ x[:, None]
         x = x + torch.einsum("hdk,hke,thse->tsd", W_O, W_V, mixed)
-        found.append((mixed[:, :, -1].reshape(len(x), -1), x[:, -1]))
-    return found
+        outputs.append((mixed[:, :, -1].reshape(len(x), -1), x[:, -1]))
+    return outputs
 
 
 def _rank(matrix: Tensor, tolerance: float) -> int:

@@ -58,12 +58,12 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
         raise UsageError(f"n_labels must be at least 2, got {p['n_labels']}.")
     rng = np.random.default_rng([seed, 0])
     contexts, labels = draw(task, p["n_facts"], p["context"], p["vocab"], p["n_labels"], rng)
-    made = memorise(task, contexts, labels, p["vocab"], p["n_labels"], variant, precision, rng)
-    model = made.transformer
+    network = memorise(task, contexts, labels, p["vocab"], p["n_labels"], variant, precision, rng)
+    model = network.transformer
     right = ExactModule(model)(torch.from_numpy(contexts)).numpy() == labels
     # A fact is a sequence; with a label for every position all of its labels must come back.
     share = float((right if task == "next_token" else right.all(axis=1)).mean())
-    count = int(made.report.get("n_pairs", len(contexts)))
+    count = int(network.report.get("n_pairs", len(contexts)))
     least = lower_bounds(model, count, p["n_labels"])
     return [
         {

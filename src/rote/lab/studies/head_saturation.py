@@ -48,9 +48,9 @@ def seconds(params: Mapping[str, Any]) -> float:
 
 
 def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
-    from rote.measure import Cell
-    from rote.measure.run import draw
-    from rote.measure.train import train
+    from rote.measurement import Cell
+    from rote.measurement.run import draw
+    from rote.measurement.train import train
 
     if not 0 < params["threshold"] < 1:
         raise UsageError(f"threshold is a weight between 0 and 1, got {params['threshold']}.")
@@ -92,18 +92,18 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
 
 def largest_weights(weights: Mapping[str, FloatArray], table: Any) -> FloatArray:
     """The largest attention weight (T, H) of every head on every example of one shared context."""
-    from rote.measure.train.vectors import sinusoids
+    from rote.measurement.train.vectors import sinusoids
 
     context, queries = np.asarray(table.contexts, float), np.asarray(table.queries, float)
     places = sinusoids(context.shape[0] + 1, context.shape[1]).numpy()
     rows = context @ weights["W_in"].T + weights["b_in"] + places[1:]
     asked = queries @ weights["W_in"].T + weights["b_in"] + places[0]
-    found = []
+    largest = []
     for W_Q, W_K in zip(weights["W_Q"], weights["W_K"], strict=True):
         scores = (asked @ W_Q.T) @ (rows @ W_K.T).T / math.sqrt(context.shape[1])
         scores -= scores.max(axis=1, keepdims=True)
-        found.append(1 / np.exp(scores).sum(axis=1))
-    return np.stack(found, axis=1)
+        largest.append(1 / np.exp(scores).sum(axis=1))
+    return np.stack(largest, axis=1)
 
 
 def split_of(blind: npt.NDArray[np.bool_]) -> dict[str, float]:

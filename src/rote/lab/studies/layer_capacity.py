@@ -26,7 +26,7 @@ from rote.data import VectorTable
 from rote.errors import RoteError, UsageError
 from rote.lab.studies._layers import METHODS, make, recall
 from rote.lab.studies._params import Params, chosen, filled
-from rote.measure.search import largest
+from rote.measurement.search import largest
 from rote.solvers.random_features import feature_rank_limit
 from rote.solvers.vector_layer import features
 
@@ -130,11 +130,11 @@ def _bisect(method: str, p: Mapping[str, Any], seed: int, limit: int) -> int:
     def ask(counts: Mapping[int, int]) -> dict[int, bool]:
         table = draw(p, counts[seed], seed)
         try:
-            made = make(method, table, p["n_heads"], p["d_head"], steps=p["steps"], seed=seed, stop=True)
+            layer = make(method, table, p["n_heads"], p["d_head"], steps=p["steps"], seed=seed, stop=True)
         except RoteError:
             # More than the construction takes.
             return {seed: False}
-        return {seed: recall(made.weights, table) == 1.0}
+        return {seed: recall(layer.weights, table) == 1.0}
 
     start = limit if method != "saturation" else p["n_heads"] * (min(p["context"], p["d_head"]) - 1) + 1
     return largest([seed], ask, start=start, most=_LARGEST, tolerance=p["tolerance"])[seed].low

@@ -54,8 +54,8 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
         count, p["context"], p["d_model"], rng=np.random.default_rng([seed, 0]), sharing=p["sharing"],
         distribution="gaussian", n_classes=p["n_classes"],
     )  # fmt: skip
-    made = make(method, table, p["n_heads"], p["d_head"], steps=p["steps"], seed=seed)
-    weights = made.weights
+    layer = make(method, table, p["n_heads"], p["d_head"], steps=p["steps"], seed=seed)
+    weights = layer.weights
     maps = [np.asarray(w, dtype=np.float64) for w in (weights.W_Q, weights.W_K, weights.W_V)]
     common = {**p, "source": "train:soap" if method == "train" else f"build:{method}", "n_facts": count, "bound": bound}
     rows: list[dict[str, Any]] = [
@@ -64,7 +64,7 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
             "test": "made",
             "share_of_facts": recall(weights, table),
             "params": sum(w.size for w in maps),
-            "seconds": made.seconds,
+            "seconds": layer.seconds,
             "weight_norm": float(np.sqrt(sum(np.square(w).sum() for w in maps))),
             "weight_max": float(max(np.abs(w).max() for w in maps)),
             "margin": margin(weights, table),

@@ -36,34 +36,34 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as place:
         text = Path(place) / "manual.txt"
         text.write_text(_manual(), encoding="utf-8")
-        found = audit(
+        audited = audit(
             _model(params["model"]),
             text,
             layers=params["layers"],
-            tokens=params["tokens"],
+            context=params["tokens"],
             samples=params["samples"],
             reinitialised=params["fresh"],
             seed=seed,
         )
     rows = []
-    for weights, layers in (("as stored", found.layers), ("fresh weights", found.fresh)):
+    for weights, layers in (("as stored", audited.layers), ("fresh weights", audited.fresh)):
         for item in layers:
             rows.append(
                 {
                     "weights": weights,
                     "layer": item.layer,
                     "contexts_full_rank": item.share_full_rank,
-                    "kruskal_lower": item.found.lower,
-                    "kruskal_upper": item.found.upper,
-                    "kruskal_upper_over_n": item.found.upper / params["tokens"],
+                    "kruskal_lower": item.kruskal.lower,
+                    "kruskal_upper": item.kruskal.upper,
+                    "kruskal_upper_over_n": item.kruskal.upper / params["tokens"],
                     "sets_of_n_independent": item.sampled.share,
                     "general_position": item.position.share,
                     "rank_z": None if item.rank_z is None else item.rank_z[0],
                     "saturated_rows": item.saturation,
-                    "n_heads": found.shape["n_heads"],
-                    "d_model": found.shape["d_model"],
-                    "d_head": found.shape["d_head"],
-                    "vocab": found.shape["vocab"],
+                    "n_heads": audited.shape["n_heads"],
+                    "d_model": audited.shape["d_model"],
+                    "d_head": audited.shape["d_head"],
+                    "vocab": audited.shape["vocab"],
                     "context": params["tokens"],
                     "n_facts": params["samples"],
                 }

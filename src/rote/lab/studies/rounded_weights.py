@@ -59,11 +59,11 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     p = filled(PARAMS, params)
     model = chosen("model", p["model"], _MODELS)
     facts = random_facts(p["n_facts"], p["context"], p["vocab"], rng=np.random.default_rng([seed, 0]))
-    found = _floating(model, facts, p, seed) if model in ("argmax_fit", "train") else _extracted(model, facts, seed)
+    rows = _floating(model, facts, p, seed) if model in ("argmax_fit", "train") else _extracted(model, facts, seed)
     common = {**p, "source": f"train:best:{p['steps']}" if model == "train" else f"build:{model}"}
     each = 1 / p["n_facts"]
     return [
-        {**common, "chance": 1 / p["vocab"], "kept_bits": row["bits"] * row["params"] * each, **row} for row in found
+        {**common, "chance": 1 / p["vocab"], "kept_bits": row["bits"] * row["params"] * each, **row} for row in rows
     ]
 
 
@@ -77,20 +77,22 @@ def _extracted(model: str, facts: FactTable, seed: int) -> Iterator[dict[str, An
 
     precision: Precision = {"B": "float64", "B32": "float32"}.get(model, "exact")  # type: ignore[assignment]
     labels = np.array(facts.targets)
-    made = memorise(
+    network = memorise(
         "next_token", np.array(facts.contexts), labels, facts.vocab, facts.vocab, cast(Variant, model[0]), precision,
         np.random.default_rng([seed, 1]), with_positions=True,
     ).transformer  # fmt: skip
-    known = {"params": made.params, "max_bits": made.max_bits, "total_bits": made.total_bits}
-    widest = max(_significant(p) for net in (made.first, made.second) for layer in net.layers for p in layer.numerators)
+    known = {"params": network.params, "max_bits": network.max_bits, "total_bits": network.total_bits}
+    widest = max(
+        _significant(p) for net in (network.first, network.second) for layer in net.layers for p in layer.numerators
+    )
     for bits in _bits(widest):
         rounded = replace(
-            made, first=round_network(made.first, bits), second=round_network(made.second, bits), shape=None
+            network, first=round_network(network.first, bits), second=round_network(network.second, bits), shape=None
         )
         share = exact_recall(rounded, np.array(facts.contexts), labels)
         yield {**known, **_place(bits), "arithmetic": "exact", "share_of_facts": share}
     for name in ("float32", "float64"):
-        stored = Stored("exact_transformer", made.to_dict(), tensors_of(made))
+        stored = Stored("exact_transformer", network.to_dict(), tensors_of(network))
         got = exact_judge.outputs(stored, name, None).labels((facts.contexts,))
         share = float((np.abs(got - labels) < 0.5).mean())
         bits = 24 if name == "float32" else 53
@@ -180,8 +182,8 @@ def _fitted(model: str, facts: FactTable, p: Mapping[str, Any], seed: int) -> tu
     import torch
 
     from rote.config import Architecture
-    from rote.measure.train import ModelSpec, TokenStack, get_recipe, train
-    from rote.measure.train.loop import outputs
+    from rote.measurement.train import ModelSpec, TokenStack, get_recipe, train
+    from rote.measurement.train.loop import outputs
 
     arch = Architecture(p["n_heads"], p["d_model"], p["d_model"], facts.context, facts.vocab)
     spec = ModelSpec("transformer", arch)
@@ -192,8 +194,8 @@ def _fitted(model: str, facts: FactTable, p: Mapping[str, Any], seed: int) -> tu
 
         def recall(rounded: Mapping[str, FloatArray]) -> float:
             with torch.no_grad():
-                made = outputs(spec, {name: torch.from_numpy(value)[None] for name, value in rounded.items()}, stack)
-            return _ahead(made[0].T.numpy(), facts)
+                answers = outputs(spec, {name: torch.from_numpy(value)[None] for name, value in rounded.items()}, stack)
+            return _ahead(answers[0].T.numpy(), facts)
 
         return spec.params, recall, weights
     from rote.building import Request, build_at, builders

@@ -118,11 +118,11 @@ def _states(network: Network, inputs: Sequence[Fraction]) -> list[list[Fraction]
             rest //= 2
         odd = max(odd, rest)
     values: Sequence[Values] = [_value(number, odd) for number in inputs]
-    found = []
+    states = []
     for layer in network.layers:
         values = evaluate(Network((layer,)), values)
-        found.append([_fraction(value) for value in values])
-    return found
+        states.append([_fraction(value) for value in values])
+    return states
 
 
 def _length(value: Fraction) -> int:
@@ -153,7 +153,7 @@ def _steps(model: ExactTransformer, states: list[list[Fraction]]) -> list[DigitS
     key = states[start - 1][0]
     before = states[start - 1][-1]
     spent, total, left = start, 0, shape.code_bits
-    found = []
+    steps = []
     for item in range(shape.items):
         bits = shape.first_bits if item == 0 else shape.bits
         # The layer before the comparison holds the fraction after all tents of this digit, as a difference.
@@ -165,7 +165,7 @@ def _steps(model: ExactTransformer, states: list[list[Fraction]]) -> list[DigitS
         left -= bits
         spent += bits
         spelled = format(int(after * (1 << left)), f"0{left}b") if left else ""
-        found.append(
+        steps.append(
             DigitStep(
                 bits=format(int(digit), f"0{bits}b"),
                 rest=spelled[:LONGEST],
@@ -176,4 +176,4 @@ def _steps(model: ExactTransformer, states: list[list[Fraction]]) -> list[DigitS
             )
         )
         before = after
-    return found
+    return steps

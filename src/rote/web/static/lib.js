@@ -1,5 +1,7 @@
 // What the pages share: elements from text (never from markup), questions to the server, numbers as people read them.
 
+import { coloured, plotLegend } from "./figure.js";
+
 export const $ = (selector, root = document) => root.querySelector(selector);
 
 /** An element; children that are strings become text, so nothing from outside is ever read as markup. */
@@ -148,12 +150,19 @@ export const kindWords = {
   lower: "Lower: this much fits", upper: "Upper: more never fits", empirical: "Measured, no theorem", order: "Orders of magnitude",
 };
 
-/** A legend as text that wraps, from the traces of a chart. */
-export function legend(traces) {
-  return h("ul", { class: "legend" }, traces.filter((t) => t.name && t.hoverinfo !== "skip").map((t) => {
-    const dots = t.mode === "markers";
-    const tint = dots ? t.marker.line?.color || t.marker.color : t.line.color;
-    const dash = { dash: "dashed", dot: "dotted" }[t.line?.dash] || "solid";
-    return h("li", {}, h("span", { class: dots ? "dot" : "dash", style: dots ? `border-color:${tint};background:${/open/.test(t.marker.symbol || "") || t.marker.line ? "transparent" : tint}` : `border-top:2.5px ${dash} ${tint}` }), t.label || t.name);
-  }));
+/** The plots of a figure, each in the element of its number: ID-0, ID-1, ...; their legends come after them. */
+export async function drawFigure(figure, id) {
+  const Plotly = await plotly();
+  for (const [i, plot] of figure.panels.entries()) {
+    const box = document.getElementById(`${id}-${i}`);
+    if (!box) return;
+    const draw = () => {
+      const { data, layout } = coloured(plot);
+      return Plotly.react(box, data, { ...layout, height: 380, dragmode: false }, chartRest);
+    };
+    box.style.height = "380px";
+    if (box.nextElementSibling?.classList.contains("legend")) box.nextElementSibling.remove();
+    box.after(plotLegend(plot, draw));
+    await draw();
+  }
 }

@@ -1,4 +1,4 @@
-import { $, h, show, api, num, duration, bytes, address, setAddress, commandLine, problem, plotly, chartLook, chartRest, colour, plain, wrapped, field, say, legend } from "./lib.js";
+import { $, h, show, api, num, duration, bytes, address, setAddress, commandLine, problem, field, say, drawFigure } from "./lib.js";
 
 const given = address();
 const state = { db: given.db || null, entry: given.entry || null, x: given.x || null, y: given.y || null, law: given.law || "auto", where: {} };
@@ -96,59 +96,32 @@ function controls() {
   const select = (label, name, values, change) => field(label, h("select", { id: `fit-${name}`, onchange: (e) => { change(e.target.value); remember(); controls(); fit(); } }, values.map((v) => h("option", { value: String(v), selected: String(v) === String(name in state ? state[name] : state.where[name]) }, String(v)))));
   show(box, h("h2", { id: "fit-title" }, "Fit"), h("div", { class: "grid3" }, select("Grows along", "x", xs, (v) => { state.x = v; state.where = {}; }), select("What grows", "y", journal.y, (v) => { state.y = v; }), select("Law", "law", ["auto", "linear", "power", "quadratic"], (v) => { state.law = v; }),
     free.map((name) => select(name, name, journal.varying[name], (v) => { state.where[name] = v; }))),
-    h("div", { id: "fit-chart", class: "chart", role: "img", "aria-label": "Points, law and bounds" }), h("div", { id: "fit-legend" }), h("div", { id: "fit-words" }));
+    h("div", { id: "fit-0", class: "chart", role: "img", "aria-label": "Points, law and bounds" }), h("div", { id: "fit-words" }));
 }
 
 let asked = 0;
+const drawFit = () => lastFit && drawFigure(lastFit.figure, "fit");
+const drawEntry = () => lastEntry && Promise.all(lastEntry.figures.map((figure, i) => drawFigure(figure, `figure-${i}`)));
+
 async function fit() {
-  if (!state.x || !state.y || !$("#fit-chart")) return;
+  if (!state.x || !state.y || !$("#fit-0")) return;
   remember();
   const mine = (asked += 1);
   const q = new URLSearchParams({ x: state.x, y: state.y, law: state.law });
   for (const one of wheres()) q.append("where", one);
   try { lastFit = await api(`/api/runs/${state.db}/fit?${q}`); } catch (error) {
-    if (mine === asked) { lastFit = null; show($("#fit-words"), h("p", { class: "hint" }, error.message)); $("#fit-chart").hidden = true; }
+    if (mine === asked) { lastFit = null; show($("#fit-words"), h("p", { class: "hint" }, error.message)); $("#fit-0").hidden = true; }
     return;
   }
-  if (mine !== asked || !$("#fit-chart")) return;
-  $("#fit-chart").hidden = false;
+  if (mine !== asked || !$("#fit-0")) return;
+  $("#fit-0").hidden = false;
   fitWords();
   await drawFit();
 }
 
-async function drawFit() {
-  const f = lastFit, Plotly = await plotly(), box = $("#fit-chart");
-  if (!box || !f) return;
-  const used = f.points.filter((p) => !p.saturated), full = f.points.filter((p) => p.saturated);
-  const top = Math.max(...f.points.map((p) => Math.max(p.mean, ...p.values)));
-  const bars = (points) => ({ type: "data", symmetric: false, array: points.map((p) => (p.interval ? p.interval[1] - p.mean : 0)), arrayminus: points.map((p) => (p.interval ? p.mean - p.interval[0] : 0)), color: colour("ink"), thickness: 1.3, width: 3 });
-  const traces = [
-    { x: [...f.curve.x, ...[...f.curve.x].reverse()], y: [...f.curve.high, ...[...f.curve.low].reverse()], fill: "toself", fillcolor: colour("accent-soft"), line: { width: 0 }, mode: "lines", hoverinfo: "skip", type: "scatter", name: `${Math.round(100 * f.level)} % band` },
-    { x: f.curve.x, y: f.curve.y, mode: "lines", line: { color: colour("accent"), width: 2.2 }, type: "scatter", name: f.law, hovertemplate: `${plain(f.law)}: %{y:.4g}<extra></extra>` },
-  ];
-  const beyond = [];
-  const same = new Map();
-  for (const p of f.predictions) {
-    const key = `${p.kind} ${p.values.join()}`;
-    if (same.has(key)) same.get(key).theorem += `, ${p.theorem}`;
-    else same.set(key, { ...p });
-  }
-  for (const p of same.values()) {
-    if (Math.max(...p.values) > 3 * top) { beyond.push(`${p.theorem} ${num(Math.max(...p.values))}`); continue; }
-    traces.push({ x: f.used, y: p.values, mode: "lines", type: "scatter", name: p.theorem, line: { color: colour(p.kind === "lower" ? "muted" : p.kind === "upper" ? "upper" : "measured"), width: 1.6, dash: p.kind === "upper" ? "dash" : p.kind === "lower" ? "solid" : "dot" }, label: `${p.theorem} (${p.kind})`, hovertemplate: `${wrapped(p.theorem)}<br>${plain(p.kind)}: %{y:,}<extra></extra>` });
-  }
-  traces.push({ x: used.map((p) => p.x), y: used.map((p) => p.mean), error_y: bars(used), mode: "markers", type: "scatter", name: "mean over seeds", marker: { color: colour("ink"), size: 8 }, text: used.map((p) => `${p.values.length} seed${p.values.length > 1 ? "s" : ""}: ${p.values.map((v) => num(v)).join(", ")}`), hovertemplate: "%{x}: mean %{y:.4g}<br>%{text}<extra></extra>" });
-  if (full.length) traces.push({ x: full.map((p) => p.x), y: full.map((p) => p.mean), mode: "markers", type: "scatter", name: "saturated, not fitted", marker: { color: colour("raised"), size: 8, line: { color: colour("ink"), width: 1.5 } }, hovertemplate: "%{x}: %{y:.4g}, saturated<extra></extra>" });
-  box.style.height = "360px";
-  await Plotly.react(box, traces, chartLook({ height: 360, hovermode: "closest", xaxis: { title: { text: f.x } }, yaxis: { title: { text: f.y }, rangemode: "tozero" } }), chartRest);
-  show($("#fit-legend"), legend(traces));
-  if (beyond.length && $("#fit-beyond")) $("#fit-beyond").textContent = `Beyond the picture: ${beyond.join("; ")}.`;
-}
-
 function fitWords() {
   const f = lastFit;
-  show($("#fit-words"), h("p", { class: "hint", id: "fit-beyond" }),
-    h("p", {}, "Chosen: ", h("b", {}, f.law), `, ${f.why}.`, f.verdict ? ` Is it linear? ${f.verdict[0].toUpperCase()}${f.verdict.slice(1)}.` : ""),
+  show($("#fit-words"), h("p", {}, "Chosen: ", h("b", {}, f.law), `, ${f.why}.`, f.verdict ? ` Is it linear? ${f.verdict[0].toUpperCase()}${f.verdict.slice(1)}.` : ""),
     h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "law"), h("th", { scope: "col" }, `parameters (${Math.round(100 * f.level)} % intervals)`), h("th", { scope: "col", class: "right" }, "CV error"), h("th", { scope: "col", class: "right" }, "AIC"))),
       h("tbody", {}, f.laws.map((l) => h("tr", { class: l.law === f.law ? "strong-row" : "" }, h("td", {}, l.law, h("div", { class: "formula" }, l.formula)), h("td", {}, Object.entries(l.params).map(([name, p]) => h("div", {}, `${name} = ${num(p.value, 4)} (${num(p.interval[0], 4)} to ${num(p.interval[1], 4)})`))), h("td", { class: "right" }, num(l.cross_validated_error)), h("td", { class: "right" }, num(l.aic))))))),
     f.predictions.length ? h("details", {}, h("summary", {}, "Slopes that theorems predict"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["theorem", "kind", "predicted slope", "measured/predicted"].map((t, i) => h("th", { scope: "col", class: i > 1 ? "right" : "" }, t)))), h("tbody", {}, f.predictions.map((p) => h("tr", {}, h("td", {}, h("a", { href: `/theorems?theorem=${p.theorem}` }, p.theorem)), h("td", {}, p.kind), h("td", { class: "right" }, num(p.slope)), h("td", { class: "right" }, num(p.ratio)))))))) : null,
@@ -167,42 +140,13 @@ async function openEntry(id) {
   lastEntry = e;
   show($("#shown"), h("section", { class: "panel", "aria-labelledby": "entry-title" }, h("h2", { id: "entry-title" }, e.title || e.entry), h("p", { class: "hint" }, [e.source, e.entry, e.mode].filter(Boolean).join(" · ")),
     e.verdict ? h("p", { class: "verdict" }, h("span", { class: `tag ${verdictClass[e.verdict] || ""}` }, e.verdict), ` ${e.sentence}`) : null,
-    e.figures.map((f, i) => h("figure", {}, f.panels.map((p, j) => h("div", {}, p.title && f.panels.length > 1 ? h("h3", {}, p.title) : null, h("div", { class: "chart", id: `panel-${i}-${j}`, role: "img", "aria-label": f.alt || f.caption || f.title }), h("div", { id: `legend-${i}-${j}` }))), h("figcaption", { class: "hint" }, f.caption))),
+    e.figures.map((f, i) => h("figure", {}, f.panels.map((p, j) => h("div", {}, p.title && f.panels.length > 1 ? h("h3", {}, p.title) : null, h("div", { class: "chart", id: `figure-${i}-${j}`, role: "img", "aria-label": f.alt || f.caption || f.title }))), h("figcaption", { class: "hint" }, f.caption))),
     h("dl", { class: "pairs" }, [["Question", e.question], ["Claim", e.claim], ["Answer", e.answer]].filter(([, t]) => t).map(([name, t]) => [h("dt", {}, name), h("dd", {}, t)]), e.deviations.length ? [h("dt", {}, "Differs"), h("dd", {}, h("ul", { class: "offenders" }, e.deviations.map((d) => h("li", {}, d))))] : null),
     e.command ? commandLine(e.command) : null));
   await drawEntry();
 }
 
-async function drawEntry() {
-  const Plotly = await plotly();
-  if (!lastEntry) return;
-  const styles = {
-    points: { mode: "markers", marker: { size: 8, color: "ink" } }, published: { mode: "markers", marker: { size: 9, symbol: "diamond-open", color: "measured" } },
-    line: { mode: "lines", line: { width: 1.8, color: "muted" } }, fit: { mode: "lines", line: { width: 2.2, color: "accent" } },
-    bound_lower: { mode: "lines", line: { width: 1.8, color: "lower" } }, bound_upper: { mode: "lines", line: { width: 1.8, dash: "dash", color: "upper" } }, reference: { mode: "lines", line: { width: 1.4, dash: "dot", color: "faint" } },
-  };
-  // Several measured series are told apart by colour.
-  const many = ["ink", "accent", "upper", "measured", "focus", "bad", "good", "muted"];
-  for (const [i, f] of lastEntry.figures.entries()) {
-    for (const [j, p] of f.panels.entries()) {
-      const box = document.getElementById(`panel-${i}-${j}`);
-      if (!box) return;
-      let row = 0;
-      const traces = p.series.map((s) => {
-        const style = structuredClone(styles[s.kind] || styles.points);
-        if (style.marker) style.marker.color = colour(s.kind === "points" ? many[row++ % many.length] : style.marker.color);
-        if (style.line) style.line.color = colour(style.line.color);
-        const span = s.low && s.high ? { type: "data", symmetric: false, array: s.high.map((v, k) => v - s.y[k]), arrayminus: s.low.map((v, k) => s.y[k] - v), thickness: 1.2, width: 3, color: style.marker?.color || style.line?.color } : undefined;
-        return { x: s.x, y: s.y, name: plain(s.name), label: s.kind === "published" && !/publish/.test(s.name) ? `${s.name} (published)` : s.name, type: "scatter", error_y: span, hovertemplate: `${wrapped(s.name)}<br>%{x}, %{y:.4g}<extra></extra>`, ...style };
-      });
-      box.style.height = "380px";
-      await Plotly.react(box, traces, chartLook({ height: 380, hovermode: "closest", xaxis: { title: { text: plain(p.x.label) }, type: p.x.scale }, yaxis: { title: { text: plain(p.y.label) }, type: p.y.scale } }), chartRest);
-      show(document.getElementById(`legend-${i}-${j}`), legend(traces));
-    }
-  }
-}
-
-addEventListener("themechange", () => { if (lastFit) drawFit(); if (lastEntry) drawEntry(); });
+addEventListener("themechange", () => { drawFit(); drawEntry(); });
 api("/api/warm", { method: "POST" }).catch(() => {});
 try {
   list = await api("/api/runs");

@@ -51,7 +51,7 @@ class Claim:
 
 @cache
 def _discovered() -> dict[str, Claim]:
-    found = {}
+    claims = {}
     for item in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda item: item.name):
         if item.name.startswith("_"):
             continue
@@ -59,8 +59,8 @@ def _discovered() -> dict[str, Claim]:
         if not callable(getattr(module, "decide", None)):
             raise TypeError(f"claim file {item.name!r} must define decide(table, spec) and KEYS.")
         title = (module.__doc__ or item.name).strip().splitlines()[0]
-        found[item.name] = Claim(item.name, tuple(module.KEYS), module.decide, title)
-    return found
+        claims[item.name] = Claim(item.name, tuple(module.KEYS), module.decide, title)
+    return claims
 
 
 def claims() -> MappingProxyType[str, Claim]:

@@ -29,26 +29,26 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         for row in table.rows
         if row["source"] == "published" and row.get(y) is not None
     }
-    found = []
+    pairs = []
     for row in table.select([*text_list(spec, "where"), "source!=published"]):
         key = tuple(row.get(name) for name in match)
         if key in printed and row.get(y) is not None:
             low, high = row.get(f"{y}_low"), row.get(f"{y}_high")
             covered = low is not None and high is not None and low <= printed[key] <= high
-            found.append((float(row[y] - printed[key]), covered, key))
-    if not found:
+            pairs.append((float(row[y] - printed[key]), covered, key))
+    if not pairs:
         return Verdict("undecided", "no published point was measured", {"points": 0, "within": 0})
-    worst = max(found, key=lambda item: abs(item[0]))
-    within = sum(abs(item[0]) <= tolerance for item in found)
+    worst = max(pairs, key=lambda item: abs(item[0]))
+    within = sum(abs(item[0]) <= tolerance for item in pairs)
     numbers: dict[str, Any] = {
-        "points": len(found),
+        "points": len(pairs),
         "within": within,
         "tolerance": tolerance,
         "worst": worst[0],
         "worst_size": abs(worst[0]),
-        "mean": sum(item[0] for item in found) / len(found),
-        "covered": sum(item[1] for item in found),
+        "mean": sum(item[0] for item in pairs) / len(pairs),
+        "covered": sum(item[1] for item in pairs),
         **{f"worst_{name}": value for name, value in zip(match, worst[2], strict=True)},
     }
-    verdict = "holds" if within == len(found) else "does not hold"
-    return Verdict(verdict, f"{within} of {len(found)} published points within {tolerance:g}", numbers)
+    verdict = "holds" if within == len(pairs) else "does not hold"
+    return Verdict(verdict, f"{within} of {len(pairs)} published points within {tolerance:g}", numbers)

@@ -26,15 +26,15 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     bends = text_of(spec, "bends")
     if bends not in ("up", "not up"):
         raise UnknownName("way to bend", bends, ("up", "not up"))
-    found = spots(
+    places = spots(
         table,
         text_of(spec, "x"),
         text_of(spec, "y"),
         text_list(spec, "where"),
         saturation=number_of(spec, "saturation", 0.95),
     )
-    points = sum(not spot.saturated for spot in found)
-    curve = curves_of(found, ["quadratic"]).get("quadratic")
+    points = sum(not spot.saturated for spot in places)
+    curve = curves_of(places, ["quadratic"]).get("quadratic")
     if curve is None:
         return Verdict("undecided", "too few points below saturation for a parabola", {"points": points})
     low, high = curve.intervals[2]

@@ -26,8 +26,8 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     inside, open_, values = 0, 0, []
     numbers: dict[str, Any] = {}
     for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
-        found = spots(table, x, y, where, saturation=number_of(spec, "saturation", 0.95))
-        curve = curves_of(found, ["power"]).get("power")
+        points = spots(table, x, y, where, saturation=number_of(spec, "saturation", 0.95))
+        curve = curves_of(points, ["power"]).get("power")
         if curve is None:
             continue
         value, span = float(curve.params[1]), curve.intervals[1]

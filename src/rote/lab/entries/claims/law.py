@@ -81,15 +81,15 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     slopes: list[float] = []
     exponents: list[float] = []
     for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
-        found = spots(table, x, y, where, saturation=saturation)
-        curves = curves_of(found, [*needed, *(name for name in ("linear", "power") if name not in needed)])
+        points = spots(table, x, y, where, saturation=saturation)
+        curves = curves_of(points, [*needed, *(name for name in ("linear", "power") if name not in needed)])
         rivals = {name: curves[name] for name in needed if name in curves}
         if len(rivals) < len(needed):
             continue
         numbers["series"] += 1
         chosen = choose(rivals)
         numbers["wins"] += chosen == expected
-        numbers |= {"chosen": chosen, "points": sum(not spot.saturated for spot in found)}
+        numbers |= {"chosen": chosen, "points": sum(not spot.saturated for spot in points)}
         numbers |= {f"cv_{name}": curve.cv for name, curve in rivals.items()}
         for key, name, index in (("slope", "linear", 1), ("exponent", "power", 1), ("curvature", "quadratic", 2)):
             if name in curves:
@@ -101,7 +101,7 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
             unsure = (chosen == "quadratic" and straight) or (chosen == "linear" and not straight)
         else:
             unsure = False
-        share = explained(rivals[chosen], found)
+        share = explained(rivals[chosen], points)
         poor = share is not None and share < _EXPLAINED
         numbers["poor"] += poor
         unsure = unsure or poor
@@ -109,7 +109,7 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         sure += chosen == expected and not unsure
         possible += chosen == expected or unsure
         if "linear" in curves:
-            numbers["r2"] = explained(curves["linear"], found)
+            numbers["r2"] = explained(curves["linear"], points)
         slopes += [numbers["slope"]] if "linear" in curves else []
         exponents += [numbers["exponent"]] if "power" in curves else []
     for key, values in (("slope", slopes), ("exponent", exponents)):

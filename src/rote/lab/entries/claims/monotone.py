@@ -27,16 +27,16 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     slack, until = number_of(spec, "slack", 0.05), spec.get("until")
     numbers: dict[str, Any] = {"series": 0, "growing": 0}
     for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
-        found = spots(table, x, y, where, saturation=None)
-        before = [spot for spot in found if until is None or spot.x <= float(until)]
-        after = [spot for spot in found if until is not None and spot.x >= float(until)]
+        points = spots(table, x, y, where, saturation=None)
+        before = [spot for spot in points if until is None or spot.x <= float(until)]
+        after = [spot for spot in points if until is not None and spot.x >= float(until)]
         if len(before) < 2 or (until is not None and len(after) < 2):
             continue
         values = [spot.mean for spot in before]
         reach = max(values) - min(values)
         good = values[-1] > values[0] and all(b >= a - slack * reach for a, b in pairwise(values))
         gain = values[-1] - values[0]
-        numbers |= {"at_first": values[0], "at_until": values[-1], "at_last": found[-1].mean, "gain_before": gain}
+        numbers |= {"at_first": values[0], "at_until": values[-1], "at_last": points[-1].mean, "gain_before": gain}
         if until is not None:
             late = after[-1].mean - after[0].mean
             numbers |= {"gain_after": late, "gain_after_share": late / gain if gain else None}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rote.errors import MissingExtra, UsageError
-from rote.measure.sweep import Group, Progress
+from rote.measurement.sweeps import Group, Progress
 
 __all__ = ["OnRay"]
 
@@ -64,7 +64,7 @@ class OnRay:
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise UsageError(
                 f"no Ray cluster answers at {self.address} ({first[:200]}); start one with `ray start --head`, or "
-                "leave out --address."
+                "give no address."
             ) from None
 
     def _knock(self) -> None:
@@ -73,13 +73,13 @@ class OnRay:
         if place is None:
             if self.address == "auto":
                 return
-            raise UsageError(f"--address is HOST:PORT, ray://HOST:PORT or auto, got {self.address!r}.")
+            raise UsageError(f"an address is HOST:PORT, ray://HOST:PORT or auto, got {self.address!r}.")
         try:
             socket.create_connection((place[1].strip("[]"), int(place[2])), timeout=_KNOCK_SECONDS).close()
         except (OSError, OverflowError) as error:
             raise UsageError(
-                f"nobody answers at {self.address} ({error}); start a cluster with `ray start --head`, or leave out "
-                "--address."
+                f"nobody answers at {self.address} ({error}); start a cluster with `ray start --head`, or give "
+                "no address."
             ) from None
 
     def _run(self, ray: Any, groups: Sequence[Group], progress: Progress) -> Iterator[tuple[int, list[dict[str, Any]]]]:

@@ -19,13 +19,13 @@ from torch import Tensor
 
 from rote.data import FactTable, VectorTable
 from rote.errors import UsageError
-from rote.measure.train.forward import token_logits
-from rote.measure.train.optim import Adam, Optimiser, Soap
-from rote.measure.train.pairs import all_pairs, pair_logits, worthwhile
-from rote.measure.train.recipes import Recipe
-from rote.measure.train.spec import ModelSpec, initial_weights
-from rote.measure.train.tables import Stack, TokenStack, VectorStack
-from rote.measure.train.vectors import vector_outputs
+from rote.measurement.train.forward import token_logits
+from rote.measurement.train.optim import Adam, Optimiser, Soap
+from rote.measurement.train.pairs import all_pairs, pair_logits, worthwhile
+from rote.measurement.train.recipes import Recipe
+from rote.measurement.train.spec import ModelSpec, initial_weights
+from rote.measurement.train.tables import Stack, TokenStack, VectorStack
+from rote.measurement.train.vectors import vector_outputs
 
 __all__ = ["Outcome", "bytes_needed", "outputs", "train"]
 

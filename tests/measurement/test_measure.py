@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from rote.cli._measuring import memory_bytes
 from rote.cli.main import run
 from rote.data import FactTable
 from rote.errors import CapacityError, RoteError, UsageError
-from rote.measure import Cell, measure
-from rote.measure.capacity import student_interval
-from rote.measure.run import draw, run_group
-from rote.measure.search import largest
+from rote.measurement import Cell, measure, measure_cell
+from rote.measurement.capacity import student_interval
+from rote.measurement.machine import memory_bytes
+from rote.measurement.run import draw, run_group
+from rote.measurement.search import largest
 
 
 @pytest.mark.parametrize("start", [1, 7, 100, 5000])
@@ -48,12 +48,23 @@ def test_longer_tables_begin_with_shorter_ones() -> None:
 
 
 def test_built_capacity_is_the_bound() -> None:
-    found = measure(Cell(3, 4, 2, 12, by="dana2025_cor1"), seeds=2)
+    found = measure_cell(Cell(3, 4, 2, 12, by="dana2025_cor1"), seeds=2)
     assert found.capacity == 3 * 4 + 4
     assert [item["capacity"] for item in found.by_seed] == [16, 16]
-    best = measure(Cell(3, 4, 2, 12, by="build"), seeds=1)
+    best = measure_cell(Cell(3, 4, 2, 12, by="build"), seeds=1)
     assert best.capacity >= 16
     assert best.interval is None
+
+
+def test_measuring_by_plain_arguments() -> None:
+    held = measure(n_heads=3, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2, max_memory="1GB")
+    assert held.to_dict() == measure_cell(Cell(3, 4, 2, 12, by="dana2025_cor1"), seeds=2).to_dict()
+    assert repr(held) == f"Measurement(16 facts (16 to 16) in {held.params} parameters, built by dana2025_cor1)"
+    assert "lower: dana2025_cor1" in held._repr_html_()
+    later = measure(n_heads=1, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2, seed=5)
+    assert [item["seed"] for item in later.by_seed] == [5, 6]
+    with pytest.raises(UsageError, match="2GB"):
+        measure(n_heads=1, d_model=4, context=2, vocab=12, max_memory="lots")
 
 
 def test_every_builder_of_tokens_in_floats() -> None:
@@ -70,7 +81,7 @@ def test_vectors_can_be_built_too() -> None:
 
 
 def test_trained_and_built_side_by_side() -> None:
-    found = measure(Cell(2, 4, 2, 10, steps=200, tolerance=0.2), seeds=2)
+    found = measure_cell(Cell(2, 4, 2, 10, steps=200, tolerance=0.2), seeds=2)
     record = found.to_dict()
     assert record["capacity"] == sum(item["capacity"] for item in record["seeds"]) // 2
     assert record["interval"][0] <= record["capacity"] + 1 and record["bits_per_param"] > 0
@@ -81,7 +92,7 @@ def test_trained_and_built_side_by_side() -> None:
     for item in record["built"]:
         if item["capacity"] is not None and item["capacity"] > first:
             assert any(item["construction"] in note for note in record["notes"])
-    weak = measure(Cell(2, 4, 2, 10, steps=3, tolerance=0.1), seeds=1)
+    weak = measure_cell(Cell(2, 4, 2, 10, steps=3, tolerance=0.1), seeds=1)
     assert weak.notes and "training" in weak.notes[0]
 
 
@@ -105,7 +116,7 @@ def test_overload_changes_the_loss() -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["measure", "--heads", "2", "--d-model", "4", "--vocab", "8", "--context", "2", "--by", "dana2025_cor1"]
+    words = ["measure", "--heads", "2", "--d-model", "4", "--vocab", "8", "--context", "2", "--with", "dana2025_cor1"]
     assert run([*words, "--seeds", "2", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["capacity"] == 12 and record["params"] > 0
@@ -125,9 +136,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_cannot_be_measured_is_said() -> None:
     with pytest.raises(CapacityError, match="gave no capacity"):
-        measure(Cell(1, 8, 2, 4, by="mlp_fit", d_mlp=0), seeds=1)
+        measure_cell(Cell(1, 8, 2, 4, by="mlp_fit", d_mlp=0), seeds=1)
     with pytest.raises(UsageError, match="sweep"):
-        measure(Cell(1, 2, 2, 4, task="recall"), seeds=1)
+        measure_cell(Cell(1, 2, 2, 4, task="recall"), seeds=1)
     with pytest.raises(RoteError):
         Cell(1, 2, 2, 4, by="mahdavi2024_thm1")
 

@@ -29,13 +29,13 @@ def select(rows: Sequence[Mapping[str, Any]], conditions: Iterable[str]) -> list
     kept = [dict(row) for row in rows]
     for text in conditions:
         for part in re.split(r"\s+and\s+", text, flags=re.IGNORECASE):
-            found = _CONDITION.fullmatch(part)
-            if found is None:
+            condition = _CONDITION.fullmatch(part)
+            if condition is None:
                 raise UsageError(
-                    f"--where {part!r} is no condition; write COLUMN OPERATOR VALUE, as in n_heads>=6, with one of "
+                    f"{part!r} is no condition; write COLUMN OPERATOR VALUE, as in n_heads>=6, with one of "
                     f"{' '.join(_OPERATORS)}."
                 )
-            name, sign, value = found.groups()
+            name, sign, value = condition.groups()
             if rows and name not in known:
                 raise UnknownName("column", name, known)
             kept = [row for row in kept if _meets(row.get(name), sign, value.strip("'\""))]

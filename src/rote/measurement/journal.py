@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from rote._version import __version__
 from rote.errors import DataError, OutputError
 
 if TYPE_CHECKING:
-    from rote.measure.sweep import Work
+    from rote.measurement.sweeps import Work
 
 __all__ = ["Journal"]
 
@@ -152,8 +152,8 @@ class Journal:
     def configs(self) -> dict[str, dict[str, Any]]:
         """What was asked, by hash; a row of `rows` has results in the place of what was left open."""
         try:
-            found = self.connection.execute("SELECT hash, config FROM cells ORDER BY config").fetchall()
-            return {key: json.loads(config) for key, config in found}
+            rows = self.connection.execute("SELECT hash, config FROM cells ORDER BY config").fetchall()
+            return {key: json.loads(config) for key, config in rows}
         except sqlite3.Error as error:
             raise self._refusal(error) from error
         except json.JSONDecodeError:
@@ -162,13 +162,13 @@ class Journal:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every result as flat records (a study may have several), in the order of the cells' configurations."""
         try:
-            found = self.connection.execute(
+            records = self.connection.execute(
                 "SELECT hash, sweep, status, reason, config, result, version, duration, finished FROM cells "
                 "ORDER BY config"
             ).fetchall()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
-        for key, sweep, status, reason, config, result, version, duration, finished in found:
+        for key, sweep, status, reason, config, result, version, duration, finished in records:
             try:
                 shape, values = json.loads(config), json.loads(result)
             except json.JSONDecodeError:
@@ -216,8 +216,3 @@ class Journal:
         if "unable to open" in text:
             return OutputError(f"cannot open {self.path}: check the path and its permissions.")
         return OutputError(f"{self.path}: {text}; what was finished before is kept.")
-
-
-def flat_columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """All column names of flat rows, in the order of their first appearance."""
-    return list(dict.fromkeys(name for row in rows for name in row))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from rote.errors import DataError, UnknownName, UsageError
-from rote.plot import Axis, Figure, Panel, Series, describe, read_figure
-from rote.plot.draw import COLOURS, FORMATS, colours_of, draw
+from rote.plot import Axis, Figure, Heat, Panel, Series, describe, read_figure
+from rote.plot.colours import LIGHT, slots
+from rote.plot.draw import FORMATS, colours_of, draw, picture
+from rote.plot.interactive import plots
 
 
 def example() -> Figure:
@@ -48,9 +52,57 @@ def test_the_same_data_give_the_same_file(kind: str, tmp_path: Path) -> None:
 
 
 def test_fits_have_the_colour_of_their_points() -> None:
-    colours = colours_of(example().panels[0])
-    assert colours["a"] == colours["a: linear fit"] == COLOURS[0]
-    assert colours["published"] != COLOURS[0]
+    points, law, printed, bound = colours_of(example().panels[0])
+    assert points == law == LIGHT["series-1"] and bound == LIGHT["upper"]
+    assert printed != points
+
+
+def test_series_belong_by_their_names() -> None:
+    def kinds(*named: tuple[str, str]) -> list[int | None]:
+        return slots([Series(name, kind, (1,), (1,)) for name, kind in named])
+
+    assert kinds(("a", "line"), ("a: at most", "line"), ("b", "line"), ("a: set aside", "excluded")) == [0, 0, 1, 0]
+    assert kinds(("d = 10, ours", "points"), ("d = 10, published", "published")) == [0, 0]
+    assert kinds(("a", "points"), ("a: more", "points"), ("fit", "fit")) == [0, 1, None]
+
+
+def test_heat_maps_texts_and_names_at_the_ends() -> None:
+    heat = Heat("share of rows", ("1", "2"), ("1", "2", "3"), ((0, 1), (0.5, 0), (0, 0)))
+    line = Series("a line that ends early", "line", (1, 10, 100), (1, 2, 3), texts=("", "", "here"))
+    bound = Series("lower: a theorem", "bound_lower", (1, 1e6), (1, 2))
+    panels = (
+        Panel("", Axis("x", "log"), Axis("y", "symlog"), (line, bound), names="ends"),
+        Panel("heads", Axis("layer"), Axis("head"), heat=heat),
+    )
+    figure = Figure("Both", panels, "", describe(panels))
+    assert Figure.from_dict(figure.to_dict()) == figure
+    assert "heads: share of rows, from 0 to 1." in figure.alt
+    drawn = picture(figure, "svg")
+    assert drawn.startswith(b"<?xml") and drawn == picture(figure, "svg")
+    shown, hot = plots(figure)
+    assert shown.data[0]["text"][2] == "here" and shown.layout["yaxis"]["type"] == "linear"
+    assert hot.data[0]["z"] == [[0, 1], [0.5, 0], [0, 0]] and hot.legend == ()
+    with pytest.raises(UsageError, match="3 rows of 2 values"):
+        Heat("a", ("1", "2"), ("1", "2", "3"), ((1, 2), (3, 4)))
+    with pytest.raises(UsageError, match="not finite"):
+        Heat("a", ("1",), ("1",), ((float("nan"),),))
+    with pytest.raises(UnknownName, match="place for names"):
+        Panel("", Axis("x"), Axis("y"), names="end")
+
+
+def test_old_figures_are_read_and_written_as_they_were() -> None:
+    files = sorted((Path(__file__).parents[2] / "docs" / "results").rglob("figure*.json"))
+    assert len(files) > 20
+    for file in files:
+        assert read_figure(file).to_dict() == json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_notebooks_show_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = example()
+    assert repr(figure) == "Figure('Title', 2 panels)"
+    assert figure._repr_html_().startswith('<img alt="left: accuracy against heads H.')
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "rote[plots]" in figure._repr_html_() and "<img" not in figure._repr_html_()
 
 
 def test_what_is_wrong_is_refused(tmp_path: Path) -> None:

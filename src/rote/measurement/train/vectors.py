@@ -13,9 +13,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rote.measure.train.forward import Weights
-from rote.measure.train.spec import ModelSpec
-from rote.measure.train.tables import VectorStack
+from rote.measurement.train.forward import Weights
+from rote.measurement.train.spec import ModelSpec
+from rote.measurement.train.tables import VectorStack
 
 __all__ = ["sinusoids", "vector_outputs"]
 

@@ -10,12 +10,12 @@ from torch import Tensor
 from rote.config import Architecture
 from rote.data import random_facts, random_vectors
 from rote.errors import ShapeError, UnknownName
-from rote.measure.train import ModelSpec, TokenStack, VectorStack, initial_weights
-from rote.measure.train.forward import token_logits
-from rote.measure.train.loop import _losses
-from rote.measure.train.pairs import all_pairs, pair_logits, worthwhile
-from rote.measure.train.plain import PlainLayer, PlainTransformer, plain_model
-from rote.measure.train.vectors import vector_outputs
+from rote.measurement.train import ModelSpec, TokenStack, VectorStack, initial_weights
+from rote.measurement.train.forward import token_logits
+from rote.measurement.train.loop import _losses
+from rote.measurement.train.pairs import all_pairs, pair_logits, worthwhile
+from rote.measurement.train.plain import PlainLayer, PlainTransformer, plain_model
+from rote.measurement.train.vectors import vector_outputs
 from rote.models.transformer import Transformer
 
 REPLICAS = 3
@@ -144,7 +144,7 @@ def test_layers_over_vectors(sharing: float | str, n_classes: int | None) -> Non
         context = table.contexts if not table.shared else np.broadcast_to(table.contexts, (7, 4, 6))
         rows = np.concatenate([table.queries[:, None], context], axis=1).astype(np.float32).astype(np.float64)
         # The twin's positions are float32 numbers; the stacked ones are float64 here.
-        from rote.measure.train.vectors import sinusoids
+        from rote.measurement.train.vectors import sinusoids
 
         model.register_buffer("places", sinusoids(5, 6))
         out = model(torch.from_numpy(rows))[:, 0]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rote.measure import Cell
+from rote.measurement import Cell
 
 __all__ = ["sweep_toml", "toml"]
 
@@ -92,20 +92,20 @@ def _grids(cells: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> list[dict
         return [values]
     first = mixed[0] if mixed else next(key for key in axes if len(values[key]) > 1)
     rest = [key for key in axes if key != first]
-    found: list[tuple[list[Any], list[dict[str, list[Any]]]]] = []
+    parts: list[tuple[list[Any], list[dict[str, list[Any]]]]] = []
     for value in values[first]:
         inner = _grids([cell for cell in cells if cell[first] == value], rest)
-        like = next((held for held, other in found if other == inner and None not in held and value is not None), None)
+        like = next((held for held, other in parts if other == inner and None not in held and value is not None), None)
         if like is None:
-            found.append(([value], inner))
+            parts.append(([value], inner))
         else:
             like.append(value)
-    return [{first: held, **grid} for held, inner in found for grid in inner]
+    return [{first: held, **grid} for held, inner in parts for grid in inner]
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
     """In order: numbers by size, others as they come, nothing last."""
-    found = list(dict.fromkeys(values))
-    if all(isinstance(value, (int, float)) for value in found):
-        return sorted(found)
-    return [value for value in found if value is not None] + ([None] if None in found else [])
+    distinct = list(dict.fromkeys(values))
+    if all(isinstance(value, (int, float)) for value in distinct):
+        return sorted(distinct)
+    return [value for value in distinct if value is not None] + ([None] if None in distinct else [])

@@ -17,7 +17,7 @@ from typing import Literal
 
 from rote.errors import UsageError
 
-__all__ = ["Folder", "Found", "Kind"]
+__all__ = ["Folder", "Item", "Kind"]
 
 Kind = Literal["results", "grid", "model", "entry"]
 _DEPTH = 4
@@ -28,8 +28,8 @@ _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
 @dataclass(frozen=True)
-class Found:
-    """One thing that was found."""
+class Item:
+    """One thing in the folder."""
 
     id: str
     kind: Kind
@@ -44,9 +44,9 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def look(self, kind: Kind | None = None) -> list[Found]:
+    def look(self, kind: Kind | None = None) -> list[Item]:
         """Everything of a kind, by name."""
-        found = []
+        items = []
         for path in _files(self.root):
             what = _kind(path)
             if what is None or (kind is not None and what != kind):
@@ -56,10 +56,10 @@ class Folder:
             if name == ".":
                 name = self.root.resolve().name
             mark = hashlib.sha256(f"{what}\n{name}".encode()).hexdigest()[:12]
-            found.append(Found(mark, what, name, place))
-        return sorted(found, key=lambda item: item.name)
+            items.append(Item(mark, what, name, place))
+        return sorted(items, key=lambda item: item.name)
 
-    def get(self, kind: Kind, id_: str) -> Found:
+    def get(self, kind: Kind, id_: str) -> Item:
         """The one of that id, or a refusal."""
         for item in self.look(kind):
             if item.id == id_:

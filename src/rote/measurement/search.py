@@ -43,25 +43,25 @@ def largest(
     tolerance: float,
 ) -> dict[int, Bracket]:
     """A bracket for each seed; `ask` gets counts by seed and says which succeed. `high` is most + 1 if all fits."""
-    found = {seed: Bracket() for seed in seeds}
+    brackets = {seed: Bracket() for seed in seeds}
     start = max(1, min(start, most))
     while True:
         open_ = {
             seed: bracket
-            for seed, bracket in found.items()
+            for seed, bracket in brackets.items()
             if not bracket.narrow(tolerance) and not (bracket.high is None and bracket.low >= most)
         }
         if not open_:
             break
         counts = {seed: bracket.question(start, most) for seed, bracket in open_.items()}
         for seed, good in ask(counts).items():
-            bracket = found[seed]
+            bracket = brackets[seed]
             bracket.tries += 1
             if good:
                 bracket.low = max(bracket.low, counts[seed])
             else:
                 bracket.high = counts[seed] if bracket.high is None else min(bracket.high, counts[seed])
-    for bracket in found.values():
+    for bracket in brackets.values():
         if bracket.high is None:
             bracket.high = most + 1
-    return found
+    return brackets

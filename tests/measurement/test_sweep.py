@@ -18,10 +18,10 @@ import pytest
 
 from rote.cli.main import run
 from rote.errors import DataError, OutputError, RoteError, UnknownName, UsageError
-from rote.measure import Cell, Journal, read_sweep, run_sweep
-from rote.measure.executors import Local
-from rote.measure.sweep import Group, Progress, Sweep, Work
-from rote.measure.where import select
+from rote.measurement import Cell, Journal, read_sweep, results, run_sweep, sweep
+from rote.measurement.executors import Local
+from rote.measurement.sweeps import Group, Progress, Sweep, Work
+from rote.measurement.where import select
 
 GRID = """
 name = "small"
@@ -360,6 +360,30 @@ def test_results_only_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert capsys.readouterr().err.startswith("rote: ")
     assert db.read_bytes() == before
     shutil.copy(db, tmp_path / "copy.db")
+
+
+def test_sweeps_and_results_from_python(tmp_path: Path) -> None:
+    base = {"d_model": 4, "context": 2, "vocab": 12, "by": "dana2025_cor1"}
+    grid = {"name": "heads", "seeds": 2, "base": base, "grid": {"n_heads": [1, 3]}, "quick": {"n_heads": [1]}}
+    db = tmp_path / "r.db"
+    first = sweep(grid, db, quick=True)
+    assert (first.cells, first.done, first.not_done) == (2, 2, 0)
+    whole = sweep(grid, db)
+    assert repr(whole) == f"Swept(heads: 4 cells, 2 known before, 2 done now, 0 failed; {db})"
+    assert "4 cells, 2 known before" in whole._repr_html_()
+    assert whole.to_dict()["db"] == str(db) and whole.to_dict()["sweep"] == "heads"
+    held = whole.results(["seed=0"])
+    assert repr(held) == "Results(r.db: 2 rows, 2 done)"
+    assert [row["capacity"] for row in held] == [8, 16] and held[1]["n_heads"] == 3
+    assert held.frame().height == len(held) == 2 and len(held.where("n_heads>=2")) == 1
+    assert "<table>" in held._repr_html_() and results(db).export("csv").count(b"\n") == 5
+    assert "No rows." in held.where("n_heads>=9")._repr_html_()
+    with pytest.raises(UnknownName, match="csv"):
+        held.export("xml")
+    with pytest.raises(UsageError, match="Ray cluster"):
+        sweep(grid, db, address="a:1")
+    with pytest.raises(UnknownName, match="local"):
+        sweep(grid, db, on="locl")
 
 
 def test_conditions_never_become_sql() -> None:

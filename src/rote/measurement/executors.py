@@ -13,12 +13,35 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from rote.measure.sweep import Group, Progress
+from rote.errors import UnknownName, UsageError
+from rote.measurement.machine import check_device, memory_bytes
+from rote.measurement.sweeps import Executor, Group, Progress
 
-__all__ = ["Local"]
+__all__ = ["Local", "executor_of"]
 
 _MOST_LOSSES = 3
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def executor_of(
+    on: str = "local",
+    *,
+    address: str | None = None,
+    jobs: int = 1,
+    max_memory: int | str | None = None,
+    device: str = "cpu",
+) -> Executor:
+    """Where groups are run, by name: local, or ray."""
+    memory, place = memory_bytes(max_memory), check_device(device)
+    if on not in ("local", "ray"):
+        raise UnknownName("place to run on", on, ("local", "ray"))
+    if on == "ray":
+        from rote.measurement.on_ray import OnRay
+
+        return OnRay(address, memory, place)
+    if address is not None:
+        raise UsageError("an address is that of a Ray cluster, and this runs locally; run on ray, or leave it out.")
+    return Local(jobs, memory, place)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 
 from rote.data import FactTable, VectorTable, random_facts, random_vectors
 from rote.errors import RoteError, UsageError
-from rote.measure.cell import Cell
-from rote.measure.search import largest
+from rote.measurement.cell import Cell
+from rote.measurement.search import largest
 
 __all__ = ["draw", "one_thread", "run_group", "start_of"]
 
@@ -59,16 +59,16 @@ def run_group(
         if len({cell.group for cell in cells}) != 1:
             raise UsageError("cells of one group may differ only in their seeds.")
         with one_thread():
-            found = _run(cells, max_memory, device, note or (lambda _: None))
+            results = _run(cells, max_memory, device, note or (lambda _: None))
     except RoteError as error:
-        found = [{"status": "failed", "reason": str(error)} for _ in records]
+        results = [{"status": "failed", "reason": str(error)} for _ in records]
     except MemoryError:
-        found = [{"status": "failed", "reason": "not enough memory"} for _ in records]
+        results = [{"status": "failed", "reason": "not enough memory"} for _ in records]
     except Exception as error:
         # Whatever goes wrong in one cell is that cell's result, and the sweep goes on.
-        found = [{"status": "failed", "reason": f"{type(error).__name__}: {str(error)[:300]}"} for _ in records]
+        results = [{"status": "failed", "reason": f"{type(error).__name__}: {str(error)[:300]}"} for _ in records]
     spent = (time.perf_counter() - before) / max(1, len(records))
-    return [{**item, "duration": spent} for item in found]
+    return [{**item, "duration": spent} for item in results]
 
 
 @contextlib.contextmanager
@@ -93,7 +93,7 @@ def _run(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note)
 
 
 def _recall(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
-    from rote.measure.train import train
+    from rote.measurement.train import train
 
     cell, recipe = cells[0], cells[0].training()
     count = cell.n_facts or cell.most
@@ -141,7 +141,7 @@ def start_of(cell: Cell) -> int:
 
 
 def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
-    from rote.measure.train import train
+    from rote.measurement.train import train
 
     cell, recipe = cells[0], cells[0].training()
     by_seed = {one.seed: one for one in cells}
@@ -164,11 +164,11 @@ def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: 
         return answers
 
     brackets = largest(list(by_seed), ask, start=start_of(cell), most=cell.most, tolerance=cell.tolerance)
-    found = []
+    results = []
     for one in cells:
         bracket = brackets[one.seed]
         nothing = bracket.low == 0 and diverged[one.seed] == bracket.tries
-        found.append(
+        results.append(
             {
                 "status": "diverged" if nothing else "done",
                 "reason": reasons[one.seed] if nothing else "",
@@ -180,7 +180,7 @@ def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: 
                 "params": cell.spec.params,
             }
         )
-    return found
+    return results
 
 
 def _built(cell: Cell, note: Note) -> dict[str, Any]:

@@ -1,29 +1,38 @@
-"""What a figure shows, without ink: frozen records that go to JSON and come back the same.
+"""What a figure shows: frozen records that go to JSON and come back the same. `draw` and `interactive` draw them.
 
 points      measured values, with intervals where there are several seeds
+excluded    measured values that a law leaves out, such as saturated ones
 line        a curve that is no measurement and no bound
 published   values that the paper printed
 fit         a fitted law
 bound_lower, bound_upper    what a theorem promises or forbids
 reference   a line to compare with, such as 2 bits a parameter
+
+A series called "NAME: more" belongs to the series NAME, if that is there, and has its colour.
 """
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from rote.data._atomic import write_atomically
-from rote.errors import DataError, UnknownName, UsageError
+from rote.errors import DataError, MissingExtra, UnknownName, UsageError
+from rote.plot.sheet import Shown, sheet_html
 
-__all__ = ["SERIES_KINDS", "Axis", "Figure", "Panel", "Series", "describe", "read_figure"]
+__all__ = ["SERIES_KINDS", "Axis", "Figure", "Heat", "Panel", "Pictured", "Series", "describe", "read_figure"]
 
-SERIES_KINDS = ("points", "line", "bound_lower", "bound_upper", "published", "fit", "reference")
-SCALES = ("linear", "log")
+SERIES_KINDS = ("points", "excluded", "line", "bound_lower", "bound_upper", "published", "fit", "reference")
+SCALES = ("linear", "log", "symlog")
+"""`symlog` is logarithmic above 1 and linear from 0 to 1."""
+NAMES = ("legend", "ends")
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points in order; `low` and `high` are ends of intervals, or None."""
+    """Points in order; `low` and `high` are ends of intervals, or None; `texts` are words beside points, or nothing."""
 
     name: str
     kind: str
@@ -48,13 +57,14 @@ class Series:
     y: tuple[float, ...]
     low: tuple[float, ...] | None = None
     high: tuple[float, ...] | None = None
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in SERIES_KINDS:
             raise UnknownName("kind of series", self.kind, SERIES_KINDS)
         if (self.low is None) != (self.high is None):
             raise UsageError(f"series {self.name!r}: give both ends of its intervals, or neither.")
-        for part in (self.y, self.low, self.high):
+        for part in (self.y, self.low, self.high, self.texts or None):
             if part is not None and len(part) != len(self.x):
                 raise UsageError(f"series {self.name!r} has {len(self.x)} places and {len(part)} values.")
         for part in (self.x, self.y, self.low, self.high):
@@ -69,17 +79,45 @@ class Series:
             "y": list(self.y),
             "low": None if self.low is None else list(self.low),
             "high": None if self.high is None else list(self.high),
+            **({"texts": list(self.texts)} if self.texts else {}),
         }
 
 
 @dataclass(frozen=True)
+class Heat:
+    """Values as colours from `low` to `high`: a list for every row, the first row below; `label` says what they are."""
+
+    label: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
+            raise UsageError(f"the heat map {self.label!r} needs {len(self.rows)} rows of {len(self.columns)} values.")
+        if not all(math.isfinite(value) for row in self.values for value in row):
+            raise UsageError(f"the heat map {self.label!r} holds a value that is not finite.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes with series, or a heat map. `names` says where series are named: a legend, or their ends."""
 
     title: str
     x: Axis
     y: Axis
-    series: tuple[Series, ...]
+    series: tuple[Series, ...] = ()
+    heat: Heat | None = None
+    names: str = "legend"
+
+    def __post_init__(self) -> None:
+        if self.names not in NAMES:
+            raise UnknownName("place for names", self.names, NAMES)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -87,12 +125,14 @@ class Panel:
             "x": {"label": self.x.label, "scale": self.x.scale},
             "y": {"label": self.y.label, "scale": self.y.scale},
             "series": [item.to_dict() for item in self.series],
+            **({} if self.heat is None else {"heat": self.heat.to_dict()}),
+            **({} if self.names == "legend" else {"names": self.names}),
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
-    """Panels side by side, a caption, and `alt`: words that say what one sees."""
+    """Panels side by side, a caption, and `alt`: words that say what one sees. Notebooks show the figure itself."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -123,11 +163,50 @@ class Figure:
     def write(self, path: Path) -> None:
         """As JSON, whole or not at all."""
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        write_atomically(path, lambda part: _text(part, text))
+        write_bytes(path, text.encode())
+
+    def draw(self, path: str | Path) -> None:
+        """Write the figure as .png, .svg or .pdf, by the file's ending; needs matplotlib."""
+        from rote.plot.draw import draw
+
+        draw(self, Path(path))
+
+    def __repr__(self) -> str:
+        return f"Figure({self.title!r}, {len(self.panels)} {'panel' if len(self.panels) == 1 else 'panels'})"
+
+    def _repr_html_(self) -> str:
+        from rote.plot.draw import picture
+
+        try:
+            content = base64.b64encode(picture(self, "svg")).decode("ascii")
+        except MissingExtra as error:
+            return f"<p>{escape(str(error))}</p><p>{escape(self.alt)}</p>"
+        return f'<img alt="{escape(self.alt)}" style="max-width: 100%" src="data:image/svg+xml;base64,{content}">'
 
 
-def _text(part: Path, text: str) -> None:
-    part.write_text(text, encoding="utf-8")
+class Pictured(Shown):
+    """A record that has a `figure` and a `sheet`: a notebook shows both, and the sheet alone without matplotlib."""
+
+    def figure(self) -> Figure:
+        raise TypeError(f"{type(self).__name__} has no figure to show.")
+
+    def _repr_html_(self) -> str:
+        from rote.plot.draw import need_matplotlib
+
+        try:
+            need_matplotlib()
+        except MissingExtra:
+            return sheet_html(self.sheet())
+        return self.figure()._repr_html_() + sheet_html(self.sheet())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """A file, whole or not at all."""
+
+    def fill(part: Path) -> None:
+        part.write_bytes(content)
+
+    write_atomically(path, fill)
 
 
 def _panel(record: Mapping[str, Any]) -> Panel:
@@ -136,6 +215,19 @@ def _panel(record: Mapping[str, Any]) -> Panel:
         Axis(str(record["x"]["label"]), str(record["x"]["scale"])),
         Axis(str(record["y"]["label"]), str(record["y"]["scale"])),
         tuple(_series(item) for item in record["series"]),
+        None if record.get("heat") is None else _heat(record["heat"]),
+        str(record.get("names", "legend")),
+    )
+
+
+def _heat(record: Mapping[str, Any]) -> Heat:
+    return Heat(
+        str(record["label"]),
+        tuple(map(str, record["columns"])),
+        tuple(map(str, record["rows"])),
+        tuple(tuple(map(float, row)) for row in record["values"]),
+        float(record["low"]),
+        float(record["high"]),
     )
 
 
@@ -151,6 +243,7 @@ def _series(record: Mapping[str, Any]) -> Series:
         numbers("y") or (),
         numbers("low"),
         numbers("high"),
+        tuple(map(str, record.get("texts", ()))),
     )
 
 
@@ -172,9 +265,14 @@ def describe(panels: Sequence[Panel]) -> str:
     said = []
     for panel in panels:
         parts = [_ran(item) for item in panel.series if item.x]
+        name = f"{panel.title}: " if panel.title else ""
+        if panel.heat is not None:
+            values = [value for row in panel.heat.values for value in row]
+            if values:
+                said.append(f"{name}{panel.heat.label}, from {min(values):.3g} to {max(values):.3g}.")
+            continue
         if not parts:
             continue
-        name = f"{panel.title}: " if panel.title else ""
         said.append(f"{name}{panel.y.label} against {panel.x.label}. {'; '.join(parts)}.")
     return " ".join(said)
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from rote.cli.main import run
-from rote.measure import Journal, read_sweep, run_sweep
-from rote.measure.executors import Local
+from rote.measurement import Journal, read_sweep, run_sweep
+from rote.measurement.executors import Local
 
 _PATIENCE = 240
 """Seconds that a crowded machine may need for anything here."""

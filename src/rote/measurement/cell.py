@@ -11,8 +11,8 @@ from typing import Any
 from rote.config import Architecture, check_dtype, content_hash
 from rote.data.generate import check_sharing
 from rote.errors import ShapeError, UnknownName, UsageError
-from rote.measure.train import ModelSpec, Recipe, get_recipe
-from rote.measure.train.spec import check_family
+from rote.measurement.train import ModelSpec, Recipe, get_recipe
+from rote.measurement.train.spec import check_family
 
 __all__ = ["TASKS", "Cell"]
 
@@ -202,7 +202,7 @@ class Cell:
     @property
     def runner(self) -> Callable[..., list[dict[str, Any]]]:
         """What a worker calls with the records of a group."""
-        from rote.measure.run import run_group
+        from rote.measurement.run import run_group
 
         return run_group
 

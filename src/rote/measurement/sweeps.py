@@ -6,7 +6,7 @@ seeds = 5                       # the axis seed = [0, 1, 2, 3, 4]
 d_model = 10
 [grid]                          # axes; or several [[grid]] tables, whose cells are put together
 n_heads = [1, 6, 11, 16]
-[quick]                         # axes, base values or seeds that replace the others with --quick
+[quick]                         # axes, base values or seeds that replace the others where it must be quick
 n_heads = [1, 6]
 """
 
@@ -17,16 +17,31 @@ import itertools
 import math
 import time
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from rote.errors import DataError, RoteError, UnknownName, UsageError
-from rote.measure.cell import Cell
-from rote.measure.journal import Journal
+from rote.measurement.cell import Cell
+from rote.measurement.journal import Journal
+from rote.measurement.machine import duration
+from rote.measurement.results import Results, results
+from rote.plot import Sheet, Shown
 
-__all__ = ["Executor", "Group", "Progress", "Sweep", "Work", "cells_of", "read_sweep", "records_of", "run_sweep"]
+__all__ = [
+    "Executor",
+    "Group",
+    "Progress",
+    "Sweep",
+    "Swept",
+    "Work",
+    "cells_of",
+    "read_sweep",
+    "records_of",
+    "run_sweep",
+    "sweep",
+]
 
 _MOST_CELLS = 1_000_000
 _TOP = ("name", "seeds", "base", "grid", "quick")
@@ -69,12 +84,15 @@ class Group:
         return [cell.to_dict() for cell in self.cells]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """A named list of cells, no two alike."""
 
     name: str
     cells: tuple[Work, ...]
+
+    def __repr__(self) -> str:
+        return f"Sweep({self.name}: {len(self.cells):,} cells)"
 
     def groups(self, finished: Mapping[str, str], *, retry: bool = False) -> list[Group]:
         """What is left to do: the cells without a row (or, with `retry`, without success), by group."""
@@ -143,7 +161,7 @@ def records_of(record: Mapping[str, Any], keys: Collection[str], *, quick: bool 
     seeds = record.get("seeds")
     if quick:
         if "quick" not in record:
-            raise UsageError("there is no [quick] table; write one with the smaller axes, or leave out --quick.")
+            raise UsageError("there is no [quick] table; write one with the smaller axes, or run the whole grid.")
         smaller = dict(_table(record["quick"], "quick", (*keys, "seeds")))
         seeds = smaller.pop("seeds", seeds)
         tables = [{**one, **{k: v for k, v in smaller.items() if isinstance(v, list)}} for one in tables]
@@ -216,8 +234,16 @@ class Progress:
 
     def to_go(self) -> float | None:
         """Seconds to go at the pace so far."""
-        made = self.done + self.failed
-        return (time.monotonic() - self.began) / made * (self.left + self.running) if made else None
+        over = self.done + self.failed
+        return (time.monotonic() - self.began) / over * (self.left + self.running) if over else None
+
+    def line(self) -> str:
+        """How it stands, in words."""
+        parts = [f"{self.known + self.done + self.failed:,} of {self.total:,} cells done"]
+        if self.failed:
+            parts.append(f"{self.failed:,} failed")
+        parts += [f"{self.running:,} running", f"{self.left:,} left", f"{duration(self.to_go())} to go"]
+        return ", ".join([*parts, f"best {self.best}"] if self.best else parts)
 
     def show(self) -> None:
         if self.draw is not None:
@@ -248,12 +274,12 @@ def run_sweep(
     shown.began = time.monotonic()
     best = -math.inf
     shown.show()
-    for index, results in executor.results(groups, shown):
+    for index, outcomes in executor.results(groups, shown):
         cells = groups[index].cells
         before = time.perf_counter()
-        journal.put(sweep.name, cells, results)
+        journal.put(sweep.name, cells, outcomes)
         shown.book_seconds += time.perf_counter() - before
-        for cell, result in zip(cells, results, strict=True):
+        for cell, result in zip(cells, outcomes, strict=True):
             shown.running = max(0, shown.running - 1)
             if result["status"] != "done":
                 shown.failed += 1
@@ -270,3 +296,94 @@ def run_sweep(
         if after is not None:
             after(groups[index])
     return shown
+
+
+@dataclass(frozen=True, repr=False)
+class Swept(Shown):
+    """How a sweep went: counts of cells, the time, and where the results are."""
+
+    name: str
+    db: Path
+    cells: int
+    known: int
+    """Cells that had a result before."""
+    done: int
+    failed: int
+    not_done: int
+    """Cells without a result now, of this run or of one before."""
+    seconds: float
+    bookkeeping_seconds: float
+    best: str = ""
+
+    def results(self, where: Iterable[str] = ()) -> Results:
+        """The rows of the file."""
+        return results(self.db, where)
+
+    def sheet(self) -> Sheet:
+        lines = [f"Best now: {self.best}."] if self.best else []
+        if self.not_done:
+            lines.append(f"{self.not_done:,} cells have no result; see `rote results {self.db} --where status!=done`.")
+        return Sheet(self.name, f": {self._counts}, in {duration(self.seconds)}.", lines=tuple(lines))
+
+    @property
+    def _counts(self) -> str:
+        return f"{self.cells:,} cells, {self.known:,} known before, {self.done:,} done now, {self.failed:,} failed"
+
+    def __repr__(self) -> str:
+        return f"Swept({self.name}: {self._counts}; {self.db})"
+
+    def to_dict(self) -> dict[str, Any]:
+        record = {key: value for key, value in dataclasses.asdict(self).items() if key not in ("name", "best")}
+        return {"sweep": self.name, **record, "db": str(self.db)}
+
+
+def sweep(
+    source: str | Path | Mapping[str, Any] | Sweep,
+    db: str | Path,
+    *,
+    quick: bool = False,
+    on: str = "local",
+    address: str | None = None,
+    jobs: int = 1,
+    retry_failed: bool = False,
+    fail_fast: bool = False,
+    max_memory: int | str | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Swept:
+    """Run every cell of a grid that has no result yet, and keep the results in the file `db`, which is made if missing.
+
+    `source` is a TOML file, or its tables as a mapping: name, seeds, base, grid, quick. With `quick` the grid is the
+    smaller one of the table quick. `on` is local, with so many processes (`jobs`), or ray, on the cluster at `address`
+    or on one that is started here. Run it again after an interruption, a crash or a change of the grid: nothing is done
+    twice. Cells that fail are rows too; `retry_failed` runs them again, `fail_fast` stops at the first.
+
+    >>> sweep({"seeds": 3, "base": {"d_model": 4, "context": 2, "vocab": 12}, "grid": {"n_heads": [1, 2, 4]}},
+    ...       "heads.db")  # doctest: +SKIP
+    Swept(sweep: 9 cells, 0 known before, 9 done now, 0 failed; heads.db)
+    """
+    from rote.measurement.executors import executor_of
+
+    if isinstance(source, Sweep):
+        chosen = source
+    elif isinstance(source, Mapping):
+        chosen = _sweep(source, "sweep", quick)
+    else:
+        chosen = read_sweep(source, quick=quick)
+    executor = executor_of(on, address=address, jobs=jobs, max_memory=max_memory, device=device)
+    began = time.monotonic()
+    with Journal(db) as journal:
+        went = run_sweep(chosen, journal, executor, retry=retry_failed, fail_fast=fail_fast, progress=progress)
+        statuses = journal.statuses()
+    return Swept(
+        name=chosen.name,
+        db=Path(db),
+        cells=went.total,
+        known=went.known,
+        done=went.done,
+        failed=went.failed,
+        not_done=sum(statuses.get(cell.hash) != "done" for cell in chosen.cells),
+        seconds=time.monotonic() - began,
+        bookkeeping_seconds=went.book_seconds,
+        best=went.best,
+    )

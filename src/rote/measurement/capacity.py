@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rote.capacity import bounds
+from rote.data.generate import check_sharing
 from rote.errors import CapacityError, UsageError
-from rote.measure.cell import Cell
-from rote.measure.run import run_group
+from rote.measurement.cell import Cell
+from rote.measurement.machine import check_device, memory_bytes
+from rote.measurement.run import run_group
+from rote.plot import Grid, Sheet, Shown
 from rote.theorems import Bound, Setting
 
-__all__ = ["Built", "Measurement", "measure", "student_interval"]
+__all__ = ["Built", "Measurement", "measure", "measure_cell", "student_interval"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class Built:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Measurement:
+@dataclass(frozen=True, repr=False)
+class Measurement(Shown):
     """A capacity: the mean over seeds of the largest number of facts that came back, and how sure that is."""
 
     cell: Cell
@@ -43,6 +46,40 @@ class Measurement:
     def bits_per_param(self) -> float | None:
         bits = self.capacity * self.cell.bits_per_fact / self.params
         return None if math.isnan(bits) else bits
+
+    def sheet(self) -> Sheet:
+        """What was measured, what is built and what is proved at the same shape."""
+        cell, arch = self.cell, self.cell.arch
+        targets = "real targets" if cell.regression else f"{cell.vocab:,} {'classes' if cell.vectors else 'tokens'}"
+        layers = f"{arch.n_layers} layer{'s' if arch.n_layers > 1 else ''}"
+        shape = f"{arch.n_heads} heads of width {arch.d_head}, d_model {arch.d_model}, d_mlp {arch.d_mlp}"
+        builders = ", ".join(dict.fromkeys(item["construction"] for item in self.by_seed))
+        way = f"trained ({cell.recipe})" if cell.by == "train" else f"built ({builders})"
+        span = "–" if self.interval is None else f"{self.interval[0]:,.0f} to {self.interval[1]:,.0f}"
+        rows = [(way, _number(self.capacity), span, _number(self.bits_per_param))]
+        for item in self.built:
+            bits = None if item.capacity is None else item.capacity * cell.bits_per_fact / self.params
+            shown = None if cell.regression else bits
+            rows.append((f"built ({item.construction})", _number(item.capacity), "", _number(shown)))
+        for bound in self.bounds:
+            rows.append((f"{bound.kind}: {bound.theorem}", _number(bound.facts), "", _number(bound.bits_per_param)))
+        held = [item["capacity"] for item in self.by_seed]
+        return Sheet(
+            f"{layers}, {shape}, context {arch.context}, {targets}",
+            lines=(f"{self.params:,} parameters; recall of {100 * cell.recall:.4g} %; {len(held)} seeds",),
+            grids=(Grid(("", "facts", "95 % interval", "bits/param"), tuple(rows)),),
+            notes=(
+                f"Seeds from {min(held):,} to {max(held):,}; brackets are {100 * cell.tolerance:.3g} % wide or "
+                "narrower.",
+                *(f"{one.construction}: {one.reason.rstrip('.')}." for one in self.built if one.capacity is None),
+                *self.notes,
+            ),
+        )
+
+    def __repr__(self) -> str:
+        span = "" if self.interval is None else f" ({self.interval[0]:,.0f} to {self.interval[1]:,.0f})"
+        way = f"trained by {self.cell.recipe}" if self.cell.by == "train" else f"built by {self.cell.by}"
+        return f"Measurement({self.capacity:,} facts{span} in {self.params:,} parameters, {way})"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -79,7 +116,78 @@ def student_interval(values: Sequence[float], level: float = 0.95) -> tuple[floa
     return mean - reach, mean + reach
 
 
+def _number(value: int | float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}" if value < 10**12 else f"{value:.1e}"
+    return f"{value:.3g}"
+
+
 def measure(
+    *,
+    n_heads: int,
+    d_model: int,
+    context: int,
+    vocab: int,
+    d_head: int | None = None,
+    n_layers: int = 1,
+    d_mlp: int = 0,
+    gated: bool = False,
+    with_: str = "train",
+    recipe: str = "best",
+    family: str | None = None,
+    recall: float = 1.0,
+    tolerance: float = 0.02,
+    steps: int | None = None,
+    rate: float | None = None,
+    sharing: str | float = "own",
+    dtype: str = "float32",
+    seeds: int = 5,
+    seed: int = 0,
+    beside: bool = True,
+    max_memory: int | str | None = None,
+    device: str = "cpu",
+    note: Callable[[str], None] | None = None,
+) -> Measurement:
+    """The largest number of random facts that a shape recalls: bracketing, then bisection, with a stack of seeds.
+
+    `with_` is "train" (then `recipe` says how), "build" (the best construction), or the name of a construction.
+    `family` is transformer, aot, prenorm or layer; for layer `vocab` is the number of classes, 0 for real targets, and
+    `sharing` says how examples share their context: own, shared, or a share of the rows. `recall` is the share of the
+    facts that must come back; the search stops when the bracket is narrower than `tolerance`. Seeds are `seed`,
+    `seed + 1`, ...; each has facts and weights of its own. With `beside`, closed forms are measured at the same shape
+    too. `note` is told what goes on.
+
+    >>> measure(n_heads=3, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2)
+    Measurement(16 facts (16 to 16) in 296 parameters, built by dana2025_cor1)
+    """
+    cell = Cell(
+        n_heads=n_heads,
+        d_model=d_model,
+        context=context,
+        vocab=vocab,
+        d_head=d_head,
+        n_layers=n_layers,
+        d_mlp=d_mlp,
+        gated=gated,
+        by=with_,
+        recipe=recipe,
+        family=family,
+        recall=recall,
+        tolerance=tolerance,
+        steps=steps,
+        rate=rate,
+        sharing=check_sharing(sharing),
+        dtype=dtype,
+        seed=seed,
+    )
+    return measure_cell(
+        cell, seeds=seeds, beside=beside, max_memory=memory_bytes(max_memory), device=check_device(device), note=note
+    )
+
+
+def measure_cell(
     cell: Cell,
     *,
     seeds: int = 5,
@@ -88,7 +196,7 @@ def measure(
     device: str = "cpu",
     note: Callable[[str], None] | None = None,
 ) -> Measurement:
-    """The capacity of `cell` over seeds 0, 1, ...; with `beside`, closed forms are measured at the same shape too.
+    """The capacity of `cell` over its seed and the ones after it; with `beside`, closed forms at the same shape too.
 
     A trained capacity below a built one is possible, since training may fail where a construction does not; it is then
     said in `notes`.
@@ -131,7 +239,7 @@ def _beside(cell: Cell, note: Callable[[str], None] | None) -> list[Built]:
 
     if cell.n_layers != 1 or cell.spec.family not in ("transformer", "aot", "layer"):
         return []
-    found = []
+    capacities = []
     kind = "vectors" if cell.vectors else "facts"
     family = "layer" if cell.vectors else "transformer"
     for key, builder in builders(kind).items():
@@ -141,10 +249,10 @@ def _beside(cell: Cell, note: Callable[[str], None] | None) -> list[Built]:
             continue
         (item,) = run_group([cell.replace(by=key, family=family, recipe="best", steps=None).to_dict()], note=note)
         if item["status"] == "done":
-            found.append(Built(key, int(item["capacity"])))
+            capacities.append(Built(key, int(item["capacity"])))
         else:
-            found.append(Built(key, None, str(item["reason"])))
-    return found
+            capacities.append(Built(key, None, str(item["reason"])))
+    return capacities
 
 
 def _bounds(cell: Cell) -> list[Bound]:

@@ -38,6 +38,7 @@ __all__ = [
     "accepting",
     "get",
     "kind_for",
+    "measurable",
     "option",
     "quiet",
     "register",
@@ -53,6 +54,11 @@ registry, register, get = _constructions.all, _constructions.register, _construc
 def accepting(kind: str, *, native: Dtype | None = None) -> Mapping[str, AnyConstruction]:
     """The constructions that take such tables, by key; only those made for a number format, if it is given."""
     return {key: one for key, one in registry().items() if kind in one.accepts and native in (None, one.native)}
+
+
+def measurable(kind: str) -> Mapping[str, AnyConstruction]:
+    """Those of rote's own architecture that work in floats, so that a shape of floats can be measured with them."""
+    return {key: one for key, one in accepting(kind, native="float32").items() if one.arch == "rote"}
 
 
 def kind_for(with_: str, options: Mapping[str, Any]) -> str | None:

@@ -160,9 +160,10 @@ class _Construction(TokenConstruction[ArgmaxFit]):
     def solve(self, job: Job[FactTable, ArgmaxFit]) -> Model:
         import torch
 
+        from rote.data.verification import finite
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.argmax import fit_attention
-        from rote.solvers.record import finite, stretch
+        from rote.solvers.record import stretch
 
         def report(iteration: int, wrong: int, rows: int) -> None:
             job.progress("fit W_O", iteration, 400, rows - wrong)

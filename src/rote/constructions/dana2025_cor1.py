@@ -157,9 +157,10 @@ class _Construction(TokenConstruction[ExactAssociation]):
     def solve(self, job: Job[FactTable, ExactAssociation]) -> Model:
         import torch
 
+        from rote.data.verification import finite
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.association import associate
-        from rote.solvers.record import finite, stretch
+        from rote.solvers.record import stretch
 
         job.progress("associate", 0, 1, None)
         table, arch = job.table, job.arch

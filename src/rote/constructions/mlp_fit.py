@@ -113,9 +113,10 @@ class _Construction(TokenConstruction[MlpFit]):
     def solve(self, job: Job[FactTable, MlpFit]) -> Model:
         import torch
 
+        from rote.data.verification import finite
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.gated_mlp import fit_attention_mlp
-        from rote.solvers.record import finite, stretch
+        from rote.solvers.record import stretch
 
         def report(iteration: int, wrong: int, rows: int) -> None:
             job.progress("fit W_down", iteration, 400, rows - wrong)

@@ -73,9 +73,9 @@ class _Construction(Construction["FactTable", StockLlama]):
         _quiet_transformers()
         import torch
 
+        from rote.data.verification import finite
         from rote.models.kinds.llama import LlamaModel
         from rote.solvers.llama import build_llama
-        from rote.solvers.record import finite
 
         def report(iteration: int, wrong: int, rows: int) -> None:
             job.progress("fit o_proj", iteration, 400, rows - wrong)

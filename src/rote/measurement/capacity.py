@@ -235,17 +235,15 @@ def measure_cell(
 
 def _beside(cell: Cell, note: Callable[[str], None] | None) -> list[Built]:
     """Every construction in floats that builds this family's shape, on the same facts."""
-    from rote.building import builders
+    from rote.constructions import measurable
 
     if cell.n_layers != 1 or cell.spec.family not in ("transformer", "aot", "layer"):
         return []
     capacities = []
     kind = "vectors" if cell.vectors else "facts"
     family = "layer" if cell.vectors else "transformer"
-    for key, builder in builders(kind).items():
-        if builder.native != "floats":
-            continue
-        if key == "mlp_fit" and not cell.d_mlp:
+    for key, construction in measurable(kind).items():
+        if "d_mlp" in construction.shaped_by and not cell.d_mlp:
             continue
         (item,) = run_group([cell.replace(by=key, family=family, recipe="best", steps=None).to_dict()], note=note)
         if item["status"] == "done":

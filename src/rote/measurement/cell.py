@@ -82,10 +82,9 @@ class Cell:
             self._check_count()
 
     def _check_builder(self) -> None:
-        from rote.building import builders
+        from rote.constructions import measurable
 
-        known = builders("vectors" if self.vectors else "facts")
-        names = [key for key, builder in known.items() if builder.native == "floats"]
+        names = list(measurable("vectors" if self.vectors else "facts"))
         if self.by not in (*names, "build"):
             raise UnknownName("way to measure", self.by, ["train", "build", *names])
 

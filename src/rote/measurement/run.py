@@ -132,11 +132,10 @@ def start_of(cell: Cell) -> int:
         if cell.vectors:
             return max(1, cell.n_heads * (min(cell.context, cell.arch.d_head) - 1) + 1)
         return max(1, int(_START_BITS * cell.spec.params / bits))
-    from rote.building import builders
-    from rote.theorems import Setting
+    from rote import theorems
 
     shared = cell.vectors and cell.sharing == 1
-    bound = builders()[cell.by].bound(Setting(cell.arch, shared_context=shared))
+    bound = theorems.get(cell.by).bound(theorems.Setting(cell.arch, shared_context=shared))
     return bound.facts or max(1, cell.n_heads * cell.arch.d_head + cell.d_model)
 
 
@@ -185,11 +184,10 @@ def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: 
 
 def _built(cell: Cell, note: Note) -> dict[str, Any]:
     """Capacity or recall by closed form; `build` is the best construction of all."""
-    from rote.building import builders
+    from rote.constructions import measurable
 
     if cell.by == "build":
-        kind = "vectors" if cell.vectors else "facts"
-        names = [key for key, builder in builders(kind).items() if builder.native == "floats"]
+        names = list(measurable("vectors" if cell.vectors else "facts"))
         tried = [_built(cell.replace(by=name), note) for name in names]
         done = [item for item in tried if item["status"] == "done"]
         if not done:
@@ -228,16 +226,17 @@ def _built(cell: Cell, note: Note) -> dict[str, Any]:
 
 
 def _built_once(cell: Cell, count: int) -> dict[str, Any]:
-    from rote.building import Request, build_at, builders
+    from rote import constructions
+    from rote.pipeline import build_at
 
     arch = cell.arch.replace(gated=True) if cell.d_mlp else cell.arch
-    request = Request(with_=cell.by, dtype=cell.dtype, partial=True)
     try:
-        memory = build_at(builders()[cell.by], draw(cell, count), arch, request, cell.seed)
+        memory = build_at(
+            constructions.get(cell.by), draw(cell, count), arch, dtype=cell.dtype, rng=cell.seed, partial=True
+        )
     except (RoteError, np.linalg.LinAlgError) as error:
         return {"status": "failed", "reason": str(error), "recalled": 0}
-    share = float(memory.certificate["recall"][cell.dtype])
-    params = memory.certificate["params"]
+    share = memory.certificate.recall[cell.dtype]
     return {
         "status": "done",
         "reason": "",
@@ -245,6 +244,6 @@ def _built_once(cell: Cell, count: int) -> dict[str, Any]:
         "recalled": round(share * count),
         "share": share,
         "published": share,
-        "params": int(params["full"] if isinstance(params, dict) else params),
+        "params": memory.certificate.params,
         "trained_by": cell.by,
     }

@@ -9,7 +9,7 @@ model against this contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -77,6 +77,8 @@ class Model(ABC):
 
     kind: ClassVar[str]
     """The name of the file that defines the class."""
+    stock: ClassVar[bool] = False
+    """Its directory is a checkpoint that the Auto classes of Hugging Face transformers read."""
     speaks_labels: ClassVar[bool] = False
     """Its answers are labels, one or one per position, and not the likeliest of several."""
     arch: Architecture
@@ -161,6 +163,14 @@ class Model(ABC):
     def trace(self, ids: Sequence[int]) -> dict[str, Any] | None:
         """Other things to be seen while the model answers, ready for JSON; None where there is nothing."""
         return None
+
+    def watch(self, ids: Any, watcher: Any) -> None:
+        """Run contexts (B, S) and show every layer's states and heads to a watcher of `rote.analyse.audit`."""
+        raise UsageError(f"a model of the kind {self.kind} has no hidden states of texts that could be audited.")
+
+    def reinitialised(self, draw: Callable[[Any], Any]) -> Model:
+        """The same model with other weights: `draw` gives a tensor of the same shape for each."""
+        raise UsageError(f"a model of the kind {self.kind} cannot be drawn anew.")
 
     def shortcut(self) -> Any:
         """A faster evaluator that the referee may use after it has checked that it applies; None for most kinds."""

@@ -77,7 +77,9 @@ def _check_formats(model: Model, folder: Path) -> None:
     """Every number format that the referee can run the kind in is run on a copy."""
     judge = referee.registry().get(model.kind)
     stored = referee.read_stored(folder, model.kind)
-    for dtype in () if judge is None else judge.dtypes:
+    if judge is None:
+        return
+    for dtype in judge.dtypes:
         before = _weights(model)
         try:
             model.outputs(dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rote.analyse.audit._models import AuditedModel, Watcher, as_ids, fork_seed
 from rote.errors import DataError, UsageError
-from rote.memory import Memory, load
-from rote.models.transformer import Transformer
+from rote.memory import Memory
+from rote.pipeline import load
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,11 +18,11 @@ __all__ = ["RoteModel"]
 
 
 class RoteModel(AuditedModel):
-    """A rote transformer; every line of the text is one context."""
+    """A model of rote's own; every line of the text is one context."""
 
-    def __init__(self, name: str, memory: Memory, model: Transformer) -> None:
-        arch = model.arch
-        self.name, self.memory, self.model = name, memory, model
+    def __init__(self, name: str, memory: Memory) -> None:
+        arch = memory.model.arch
+        self.name, self.memory, self.model = name, memory, memory.model
         self.kind, self.query = "rote", "last"
         self.n_layers, self.n_heads, self.d_model = 1, arch.n_heads, arch.d_model
         self.d_head, self.vocab = arch.d_head, arch.vocab
@@ -29,7 +30,7 @@ class RoteModel(AuditedModel):
     @classmethod
     def open(cls, path: Path) -> AuditedModel:
         memory = load(path)
-        if memory.is_stock:
+        if memory.model.stock:
             from rote.analyse.audit._hugging import HuggingModel
 
             class Stock(HuggingModel):
@@ -37,45 +38,33 @@ class RoteModel(AuditedModel):
                     return as_ids(_contexts(memory, text, samples, source))
 
             opened = HuggingModel.open(path, gguf=None, pickle=False)
+            if memory.model.wording is None:
+                return opened
             return Stock(opened.name, opened.model, opened.tokenizer)
-        if not isinstance(memory.model, Transformer):
+        if memory.model.wording is None:
             raise UsageError(f"{path} takes vectors, not texts; use rote check on its queries and contexts.")
-        return cls(path.name, memory, memory.model.float())
+        model = memory.model.reinitialised(lambda tensor: tensor.float())
+        return cls(path.name, replace(memory, model=model))
 
     def windows(self, text: str, context: int, samples: int, source: str) -> Tensor:
         return as_ids(_contexts(self.memory, text, samples, source))
 
     def run(self, ids: Tensor, watcher: Watcher) -> None:
-        import torch
-
-        with torch.no_grad():
-            x = self.model._embed(ids)
-            watcher.states(0, x, x[:, -1])
-            weights = self.model.attention(ids)
-            watcher.heads(1, weights[:, :, None, :], x, 0)
-            mixed = torch.einsum("bhs,bsd->bhd", weights, x)
-            values = torch.einsum("hwd,bhd->bhw", self.model.W_V, mixed)
-            y = x[:, -1] + torch.einsum("hdw,bhw->bd", self.model.W_O, values)
-            if self.model.arch.d_mlp:
-                gate = y @ self.model.W_gate.T
-                gate = torch.nn.functional.silu(gate) if self.model.activation == "silu" else gate
-                y = y + (gate * (y @ self.model.W_up.T)) @ self.model.W_down.T
-            watcher.states(1, None, y)
+        self.model.watch(ids, watcher)
 
     def reinitialised(self, seed: int) -> RoteModel:
         import torch
 
+        def draw(tensor: Tensor) -> Tensor:
+            return torch.randn_like(tensor) * float(tensor.std(correction=0))
+
         with fork_seed(seed):
-            fresh = {
-                name: torch.randn_like(tensor) * float(tensor.std(correction=0))
-                for name, tensor in self.model.state_dict().items()
-            }
-        model = Transformer(self.model.arch, fresh, activation=self.model.activation)
-        return RoteModel(self.name, self.memory, model)
+            model = self.model.reinitialised(draw)
+        return RoteModel(self.name, replace(self.memory, model=model))
 
 
 def _contexts(memory: Memory, text: str, samples: int, source: str) -> list[list[int]]:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        raise DataError(f"{source} holds no lines; give one context a line.")
+        raise DataError(f"{source} holds no lines; give one context per line.")
     return [memory.encode([line.strip()]) for line in lines[:samples]]

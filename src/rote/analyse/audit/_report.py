@@ -19,7 +19,7 @@ from rote.assumptions._independence import Rows
 from rote.assumptions._kruskal import Kruskal, kruskal
 from rote.assumptions._sampling import Share
 from rote.config import Architecture
-from rote.models.checkpoint import write_directory, write_json
+from rote.models.folders import write_directory, write_json
 from rote.plot import Figure, Grid, Pictured, Sheet
 from rote.plot.draw import need_matplotlib
 from rote.theorems import Setting

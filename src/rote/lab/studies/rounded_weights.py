@@ -198,14 +198,11 @@ def _fitted(model: str, facts: FactTable, p: Mapping[str, Any], seed: int) -> tu
             return _ahead(answers[0].T.numpy(), facts)
 
         return spec.params, recall, weights
-    from rote.building import Request, build_at, builders
-    from rote.models.transformer import Transformer
+    from rote.constructions.argmax_fit import construction
+    from rote.models.kinds.transformer import Transformer
+    from rote.pipeline import build_at
 
-    memory = build_at(
-        builders()["argmax_fit"], facts, arch, Request(with_="argmax_fit", dtype="float64", partial=True), seed
-    )
-    built = memory.model
-    assert isinstance(built, Transformer)
+    built: Any = build_at(construction, facts, arch, dtype="float64", rng=seed, partial=True).module
     contexts = torch.from_numpy(np.array(facts.contexts))
 
     def ask(rounded: Mapping[str, FloatArray]) -> float:

@@ -36,6 +36,7 @@ class GraftedModel(Model):
     """A language model in a directory, with more layers than it was trained with. It is asked in plain text."""
 
     kind = "grafted"
+    stock = True
 
     def __init__(self, folder: Path, arch: Architecture, counts: Mapping[str, int]) -> None:
         self.folder, self.arch, self._counts = folder, arch, dict(counts)

@@ -28,6 +28,7 @@ class LlamaModel(Model):
     """A stock model with a tokenizer for the table's tokens."""
 
     kind = "llama"
+    stock = True
 
     def __init__(
         self, stock: Any, arch: Architecture, wording: Wording, *, report: Mapping[str, Any] | None = None

@@ -12,7 +12,7 @@ W_O (H, d, d_h), W_gate and W_up (m, d), W_down (d, m), W_U (N, d). No biases, n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,12 +106,16 @@ class Transformer(nn.Module):
         mixed = torch.einsum("bhs,bsd->bhd", self.attention(tokens), x)
         values = torch.einsum("hwd,bhd->bhw", self.W_V, mixed)
         y = x[:, -1] + torch.einsum("hdw,bhw->bd", self.W_O, values)
-        if self.arch.d_mlp:
-            gate = y @ self.W_gate.T
-            if self.activation == "silu":
-                gate = nn.functional.silu(gate)
-            y = y + (gate * (y @ self.W_up.T)) @ self.W_down.T
-        return y @ self.W_U.T
+        return self._stored(y) @ self.W_U.T
+
+    def _stored(self, y: Tensor) -> Tensor:
+        """The stream behind the MLP, where there is one."""
+        if not self.arch.d_mlp:
+            return y
+        gate = y @ self.W_gate.T
+        if self.activation == "silu":
+            gate = nn.functional.silu(gate)
+        return y + (gate * (y @ self.W_up.T)) @ self.W_down.T
 
     def _embed(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2 or tokens.shape[1] != self.arch.context:
@@ -182,6 +186,23 @@ class TransformerModel(Model):
 
     def outputs(self, dtype: str) -> Outputs:
         return ModuleOutputs(self.module, dtype, takes="tokens")
+
+    def watch(self, ids: Tensor, watcher: Any) -> None:
+        module = self.module
+        with torch.no_grad():
+            x = module._embed(ids)
+            watcher.states(0, x, x[:, -1])
+            weights = module.attention(ids)
+            watcher.heads(1, weights[:, :, None, :], x, 0)
+            values = torch.einsum("hwd,bhd->bhw", module.W_V, torch.einsum("bhs,bsd->bhd", weights, x))
+            y = x[:, -1] + torch.einsum("hdw,bhw->bd", module.W_O, values)
+            watcher.states(1, None, module._stored(y))
+
+    def reinitialised(self, draw: Callable[[Tensor], Tensor]) -> TransformerModel:
+        fresh = {name: draw(tensor) for name, tensor in self.module.state_dict().items()}
+        return TransformerModel(
+            self.arch, fresh, wording=self.wording, dtype=self.dtype, activation=self.module.activation
+        )
 
     def heads(self, ids: Sequence[int]) -> HeadsView | None:
         if self.wording is None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rote.cli._output import console
-from rote.plot.sheet import Sheet
+
+if TYPE_CHECKING:
+    from rote.plot.sheet import Sheet
 
 __all__ = ["show"]
 

@@ -24,7 +24,9 @@ def show(sheet: Sheet) -> None:
             title=grid.title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
         )
         for k, column in enumerate(grid.columns):
-            table.add_column(escape(_safe(column)), justify=grid.align(k), overflow="fold", no_wrap=grid.align(k) == "right")
+            table.add_column(
+                escape(_safe(column)), justify=grid.align(k), overflow="fold", no_wrap=grid.align(k) == "right"
+            )
         for row in grid.rows:
             table.add_row(*(escape(_safe(cell)) for cell in row))
         out.print(table)

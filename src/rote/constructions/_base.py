@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -19,6 +19,7 @@ from rote.data.demand import Demand
 from rote.data.table import Table
 from rote.errors import AssumptionError, CapacityError, UsageError
 from rote.plot.sheet import Grid, Sheet
+from rote.solvers.record import Progress, quiet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,13 +45,6 @@ __all__ = [
 
 CHECKED: tuple[Dtype, ...] = ("float64", "float32", "bfloat16")
 """Number formats that every model of floats is judged in, besides its own."""
-
-Progress = Callable[[str, int, int, int | None], None]
-"""progress(stage, done, total, facts recalled so far if known)."""
-
-
-def quiet(stage: str, done: int, total: int, recalled: int | None) -> None:
-    """Report nothing."""
 
 
 def stored_bytes(params: int, dtype: Dtype) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rote.config import Architecture, Dtype
 from rote.constructions._base import Job, NoPlan, Options, Plan, option, stored_bytes
 from rote.constructions._data import TokenConstruction, wording
+from rote.data.verification import finite
 from rote.errors import CapacityError
 from rote.theorems import Bound, Demand, _dana, condition
 
@@ -159,7 +160,7 @@ class _Construction(TokenConstruction[ExactAssociation]):
 
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.association import associate
-        from rote.solvers.record import finite, stretch
+        from rote.solvers.record import stretch
 
         job.progress("associate", 0, 1, None)
         table, arch = job.table, job.arch

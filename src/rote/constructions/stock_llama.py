@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, stored_bytes
 from rote.constructions._data import check_sizes, wording
+from rote.data.verification import finite
 from rote.errors import FactsLost, MissingExtra, UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ class _Construction(Construction["FactTable", StockLlama]):
 
         from rote.models.kinds.llama import LlamaModel
         from rote.solvers.llama import build_llama
-        from rote.solvers.record import finite
 
         def report(iteration: int, wrong: int, rows: int) -> None:
             job.progress("fit o_proj", iteration, 400, rows - wrong)

@@ -63,12 +63,12 @@ def _link(cite: Citation) -> str:
 
 
 def theorem_table() -> str:
-    """Key, kind, statement and source of every theorem, for the README."""
+    """Key, kind, statement and source of every theorem."""
     rows = []
     for item in registry().values():
         cite = item.citation
         source = ", ".join(part for part in (f"{cite.authors} {cite.year}", _cell(cite.where), _link(cite)) if part)
-        rows.append((f"[`{item.key}`](docs/theorems.md#{item.key})", item.kind, _cell(item.statement), source))
+        rows.append((f"[`{item.key}`](#{item.key})", item.kind, _cell(item.statement), source))
     return _table(("theorem", "kind", "what it says", "source"), rows)
 
 
@@ -119,7 +119,6 @@ def _bibliography() -> str:
 def theorems_page() -> str:
     """All of docs/theorems.md."""
     kinds = "\n".join(f"- **{kind}**: {meaning}" for kind, meaning in KINDS.items())
-    contents = "\n".join(f"- [`{key}`](#{key}): {item.title}" for key, item in registry().items())
     return (
         "\n\n".join(
             (
@@ -131,7 +130,7 @@ def theorems_page() -> str:
                 f"There are four kinds:\n\n{kinds}",
                 "The numbers below are for one example shape each, so that a formula can be followed. A condition is "
                 "*met*, *not met*, or *unknown*: it then depends on data that the shape alone does not tell.",
-                contents,
+                theorem_table(),
                 *(_section(item) for item in registry().values()),
                 "## Bibliography",
                 _bibliography(),
@@ -228,7 +227,6 @@ def listing(path: str) -> Callable[[], str]:
 
 
 REGIONS: dict[tuple[str, str], Callable[[], str]] = {
-    ("README.md", "theorems"): theorem_table,
     ("docs/architecture.md", "layers"): layers,
     ("docs/architecture.md", "kinds"): kinds,
     ("docs/build.md", "options"): option_table,

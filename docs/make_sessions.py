@@ -3,20 +3,26 @@
     python docs/make_sessions.py            rewrite the outputs that changed
     python docs/make_sessions.py --check    change nothing; exit code 1 when an output changed
 
+    python docs/make_sessions.py --slow     those marked slow instead: minutes, and last digits of a machine
+
+and for some pages only, if their names follow.
+
 A session is a ```console block whose first line starts with `$ rote`. Inside it, `$ rote ...` runs the command line in
 this process, `$ cat FILE` shows a file and `$ echo $?` the last exit code; a line that ends in a backslash goes on in
-the next. Sessions run in a copy of docs/examples. Blocks that must not be run carry another info string, such as text.
+the next. Sessions run in a copy of docs/examples, those marked ```console slow, of one page, all in the same. The
+sessions of docs/adding-*.md run with a copy of the package that has the files of docs/examples/own. Blocks that must
+not be run carry another info string, such as text.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -24,13 +30,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import rote
 from rote.cli.main import run
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 WIDTH = 100
 
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```console( slow)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ class Session:
     start: int
     end: int
     steps: tuple[Step, ...]
+    slow: bool = False
 
     @property
     def name(self) -> str:
@@ -59,14 +67,13 @@ def all_pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 
 
-def sessions(page: Path) -> list[Session]:
+def sessions(page: Path, *, slow: bool = False) -> list[Session]:
     """The sessions of a page, in order."""
-    text = page.read_text(encoding="utf-8")
-    found = []
-    for block in _BLOCK.finditer(text):
-        if block[1].startswith("$ rote"):
-            found.append(Session(page, block.start(1), block.end(1), tuple(_steps(block[1]))))
-    return found
+    return [
+        Session(page, block.start(2), block.end(2), tuple(_steps(block[2])), slow)
+        for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))
+        if block[2].startswith("$ rote") and bool(block[1]) == slow
+    ]
 
 
 def _steps(body: str) -> Iterator[Step]:
@@ -91,16 +98,26 @@ def normal(text: str) -> str:
 
 def play(session: Session) -> list[Step]:
     """The steps of a session with the output that they give now."""
-    played = []
-    code = 0
-    with _workplace(), _registered(session.page):
-        for step in session.steps:
-            output, code = _run(step.command, code)
-            played.append(Step(step.command, _tidy(output)))
-    return played
+    return play_all([session])[0]
 
 
-def _run(command: str, last_code: int) -> tuple[str, int]:
+def play_all(together: list[Session]) -> list[list[Step]]:
+    """The same for sessions that share a directory."""
+    own = any(session.page.name.startswith("adding-") for session in together)
+    with _workplace(), tempfile.TemporaryDirectory() as place:
+        package = with_own_files(Path(place)) if own else None
+        return [_played(session, package) for session in together]
+
+
+def _played(session: Session, package: Path | None) -> list[Step]:
+    steps, code = [], 0
+    for step in session.steps:
+        output, code = _run(step.command, code, package)
+        steps.append(Step(step.command, _tidy(output)))
+    return steps
+
+
+def _run(command: str, last_code: int, package: Path | None) -> tuple[str, int]:
     words = shlex.split(command.replace("\\\n", " "))
     if words[0] == "cat":
         return "".join(Path(name).read_text(encoding="utf-8") for name in words[1:]), 0
@@ -110,6 +127,8 @@ def _run(command: str, last_code: int) -> tuple[str, int]:
         raise SystemExit(
             f"a session can run rote, cat and echo $?, not {command!r}; give the block another info string."
         )
+    if package is not None:
+        return _run_apart(words[1:], package)
     seen = io.StringIO()
     with contextlib.redirect_stdout(seen), contextlib.redirect_stderr(seen):
         code = run(words[1:])
@@ -142,26 +161,26 @@ def _workplace() -> Iterator[None]:
             os.environ.update({name: value for name, value in kept.items() if value is not None})
 
 
-@contextlib.contextmanager
-def _registered(page: Path) -> Iterator[None]:
-    """The worked example of docs/adding-a-theorem.md is registered while the sessions of that page run."""
-    if page.name != "adding-a-theorem.md":
-        yield
-        return
-    from rote import theorems
+def with_own_files(place: Path) -> Path:
+    """A copy of the package with the worked examples of the pages on adding things; the directory to import from."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(rote.__file__).parent, place / "rote", ignore=ignored)
+    shutil.copytree(ROOT / "experiments", place / "rote" / "experiments", dirs_exist_ok=True)
+    shutil.copytree(DOCS / "examples" / "own", place / "rote", dirs_exist_ok=True, ignore=ignored)
+    return place
 
-    key = "last_token_table"
-    spec = importlib.util.spec_from_file_location(key, DOCS / "examples" / f"{key}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[key] = module
-    spec.loader.exec_module(module)
-    theorems.register(key, module.theorem)
-    try:
-        yield
-    finally:
-        theorems._added.pop(key)
-        sys.modules.pop(key)
+
+def _run_apart(words: list[str], package: Path) -> tuple[str, int]:
+    """Run rote from another copy of the package."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rote", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(package)},
+    )
+    return done.stdout, done.returncode
 
 
 def written(steps: list[Step]) -> str:
@@ -170,22 +189,25 @@ def written(steps: list[Step]) -> str:
 
 
 def main(args: list[str]) -> int:
-    if args not in ([], ["--check"]):
-        print("usage: python docs/make_sessions.py [--check]", file=sys.stderr)
+    flags, names = {a for a in args if a.startswith("--")}, [a for a in args if not a.startswith("--")]
+    known = {str(page.relative_to(ROOT)): page for page in all_pages()}
+    if not flags <= {"--check", "--slow"} or not set(names) <= set(known):
+        print("usage: python docs/make_sessions.py [--check] [--slow] [README.md docs/PAGE.md ...]", file=sys.stderr)
         return 2
     stale = 0
-    for page in all_pages():
-        text = page.read_text(encoding="utf-8")
-        for session in reversed(sessions(page)):
-            played = play(session)
-            if [normal(step.output) for step in played] == [normal(step.output) for step in session.steps]:
+    for page in [known[name] for name in names] or all_pages():
+        text, slow = page.read_text(encoding="utf-8"), "--slow" in flags
+        asked = sessions(page, slow=slow)
+        played = play_all(asked) if slow and asked else [play(session) for session in asked]
+        for session, steps in reversed(list(zip(asked, played, strict=True))):
+            if [normal(step.output) for step in steps] == [normal(step.output) for step in session.steps]:
                 continue
             stale += 1
-            print(f"{'stale' if args else 'wrote'}: {session.name}")
-            text = text[: session.start] + written(played) + text[session.end :]
-        if not args:
+            print(f"{'stale' if '--check' in flags else 'wrote'}: {session.name}")
+            text = text[: session.start] + written(steps) + text[session.end :]
+        if "--check" not in flags:
             page.write_text(text, encoding="utf-8")
-    return 1 if args and stale else 0
+    return 1 if "--check" in flags and stale else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the parts of the documentation that follow from the code: theorem pages, layers, shipped data, code listings.
+"""Write the parts of the documentation that follow from the code: theorems, constructions, kinds, layers, listings.
 
     python docs/make_tables.py            rewrite what is stale
     python docs/make_tables.py --check    change nothing; exit code 1 and a list when something is stale
@@ -9,13 +9,16 @@ docs/theorems.md is written as a whole. In other pages, only what stands between
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from rote import constructions, data, models, referee
 from rote.config import Architecture
 from rote.data import available
 from rote.theorems import Bound, Citation, Setting, Theorem, registry
@@ -60,12 +63,12 @@ def _link(cite: Citation) -> str:
 
 
 def theorem_table() -> str:
-    """Key, kind, statement and source of every theorem, for the README."""
+    """Key, kind, statement and source of every theorem."""
     rows = []
     for item in registry().values():
         cite = item.citation
         source = ", ".join(part for part in (f"{cite.authors} {cite.year}", _cell(cite.where), _link(cite)) if part)
-        rows.append((f"[`{item.key}`](docs/theorems.md#{item.key})", item.kind, _cell(item.statement), source))
+        rows.append((f"[`{item.key}`](#{item.key})", item.kind, _cell(item.statement), source))
     return _table(("theorem", "kind", "what it says", "source"), rows)
 
 
@@ -87,7 +90,11 @@ def _section(item: Theorem) -> str:
         (
             f"## {item.key}",
             f"{item.title}. Kind: {item.kind}. Promises: {item.promises}. "
-            f"`rote plan` {'has shapes for it' if item.constructive else 'has no shapes for it'}.",
+            + (
+                "A construction of this name hands over weights."
+                if item.key in constructions.registry()
+                else "A bound."
+            ),
             f"```text\n{text}\n```",
             f"At `{options}`: {facts}{params}.",
             f"```text\n{bound.formula}\n```",
@@ -112,7 +119,6 @@ def _bibliography() -> str:
 def theorems_page() -> str:
     """All of docs/theorems.md."""
     kinds = "\n".join(f"- **{kind}**: {meaning}" for kind, meaning in KINDS.items())
-    contents = "\n".join(f"- [`{key}`](#{key}): {item.title}" for key, item in registry().items())
     return (
         "\n\n".join(
             (
@@ -124,7 +130,7 @@ def theorems_page() -> str:
                 f"There are four kinds:\n\n{kinds}",
                 "The numbers below are for one example shape each, so that a formula can be followed. A condition is "
                 "*met*, *not met*, or *unknown*: it then depends on data that the shape alone does not tell.",
-                contents,
+                theorem_table(),
                 *(_section(item) for item in registry().values()),
                 "## Bibliography",
                 _bibliography(),
@@ -139,6 +145,63 @@ def layers() -> str:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (contract,) = (one for one in settings["tool"]["importlinter"]["contracts"] if one["type"] == "layers")
     return "```text\n" + "\n".join(contract["layers"]) + "\n```"
+
+
+def _summary(thing: object) -> str:
+    """The first sentence of a docstring."""
+    return (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def construction_table() -> str:
+    """Every construction: what it takes, what it may be told."""
+    rows = []
+    for key, item in constructions.registry().items():
+        options = ", ".join(f"`{name}`" for name in item.told if name not in ("n_heads", "d_model", "d_head"))
+        rows.append(
+            (
+                f"`{key}`",
+                _cell(item.title),
+                ", ".join(item.accepts),
+                f"`{item.Options.__name__}`",
+                options or "–",
+                item.native,
+            )
+        )
+    return _table(("construction", "what it is", "takes", "record of options", "options", "number format"), rows)
+
+
+def option_table() -> str:
+    """Every option of `rote build` that belongs to a construction, with its sentence."""
+    owners: dict[str, tuple[dataclasses.Field[Any], list[str]]] = {}
+    for key, item in constructions.registry().items():
+        for field in dataclasses.fields(item.Options) if item.verb == "build" else ():
+            owners.setdefault(field.name, (field, []))[1].append(f"`{key}`")
+    rows = [
+        (f"`--{name.replace('_', '-')}`", _cell(field.metadata["help"]), ", ".join(keys))
+        for name, (field, keys) in owners.items()
+    ]
+    return _table(("option", "what it does", "of"), rows)
+
+
+def kinds() -> str:
+    """The kinds of tables and of models."""
+    tables = [
+        (f"`{key}`", f"`{kind.__name__}`", _cell(_summary(kind)), _takers(key)) for key, kind in data.registry().items()
+    ]
+    stored = [
+        (f"`{key}`", _cell(_summary(sys.modules[kind.__module__])), "yes" if key in referee.registry() else "no")
+        for key, kind in models.registry().items()
+    ]
+    return "\n\n".join(
+        (
+            _table(("kind of table", "class", "what it holds", "constructions"), tables),
+            _table(("kind of model", "what it is", "judge of its own"), stored),
+        )
+    )
+
+
+def _takers(kind: str) -> str:
+    return ", ".join(f"`{key}`" for key in constructions.accepting(kind)) or "–"
 
 
 def shipped_data() -> str:
@@ -160,33 +223,40 @@ def shipped_data() -> str:
 
 def listing(path: str) -> Callable[[], str]:
     """A source file as a code block."""
-    return lambda: f"```python\n{(DOCS / path).read_text(encoding='utf-8').rstrip()}\n```"
+    return lambda: f"```python\n{(DOCS / 'examples' / 'own' / path).read_text(encoding='utf-8').rstrip()}\n```"
 
 
 REGIONS: dict[tuple[str, str], Callable[[], str]] = {
-    ("README.md", "theorems"): theorem_table,
     ("docs/architecture.md", "layers"): layers,
+    ("docs/architecture.md", "kinds"): kinds,
+    ("docs/build.md", "options"): option_table,
+    ("docs/constructions.md", "constructions"): construction_table,
     ("docs/facts.md", "shipped"): shipped_data,
-    ("docs/adding-a-theorem.md", "example"): listing("examples/last_token_table.py"),
+    ("docs/adding-a-theorem.md", "theorem"): listing("theorems/last_token_table.py"),
+    ("docs/adding-a-construction.md", "construction"): listing("constructions/last_token_table.py"),
+    ("docs/adding-a-construction.md", "table"): listing("data/kinds/choices.py"),
+    ("docs/adding-a-construction.md", "model"): listing("models/kinds/lookup.py"),
+    ("docs/adding-a-construction.md", "filling"): listing("constructions/lookup.py"),
+    ("docs/adding-a-construction.md", "judge"): listing("referee/judges/lookup.py"),
 }
 
 
 def fill(text: str, name: str, body: str) -> str:
     """`text` with a new body between the markers of a region; a page without the markers is refused."""
     pattern = re.compile(rf"(<!-- {name}:begin[^>]*-->\n).*?(<!-- {name}:end -->)", re.DOTALL)
-    made, count = pattern.subn(lambda found: f"{found[1]}\n{body}\n\n{found[2]}", text)
+    filled, count = pattern.subn(lambda match: f"{match[1]}\n{body}\n\n{match[2]}", text)
     if count != 1:
         raise SystemExit(f"expected one region {name!r}, found {count}; restore its begin and end markers.")
-    return made
+    return filled
 
 
 def pages() -> dict[Path, str]:
     """Every page with generated content, as it should be."""
-    made = {DOCS / "theorems.md": theorems_page()}
+    texts = {DOCS / "theorems.md": theorems_page()}
     for (page, name), body in REGIONS.items():
         path = ROOT / page
-        made[path] = fill(made.get(path) or path.read_text(encoding="utf-8"), name, body())
-    return made
+        texts[path] = fill(texts.get(path) or path.read_text(encoding="utf-8"), name, body())
+    return texts
 
 
 def main(args: list[str]) -> int:

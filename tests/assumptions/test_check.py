@@ -13,11 +13,12 @@ import pytest
 from safetensors.numpy import save_file
 
 import rote
-from rote.assumptions import Vectors, check, usable
+from rote.assumptions import Finding, Vectors, check, usable
 from rote.assumptions._closest import closest_pair
 from rote.assumptions.context_overlap import overlap
 from rote.cli.main import run
-from rote.data import FactTable, VectorTable, random_vectors
+from rote.data import FactTable, VectorTable, random_distributions, random_vectors
+from rote.errors import UsageError
 
 KEYS = {"assumption", "holds", "lower", "upper", "witness", "offenders", "explanation"}
 
@@ -57,7 +58,7 @@ def test_json_of_vectors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert sampled["low"] <= truth <= sampled["high"]
     assert found["general position of queries"]["holds"] is False
     assert found["context overlap"]["lower"] == 0.0
-    code, out, _ = call(capsys, "check", file, "--for", "mahdavi2024_thm1", "--json")
+    code, out, _ = call(capsys, "check", file, "--with", "mahdavi2024_thm1", "--json")
     assert code == 1
     assert set(by_name(json.loads(out))) == {"rank of contexts", "Kruskal rank of queries"}
 
@@ -72,7 +73,7 @@ def test_good_vectors_and_open_questions(tmp_path: Path, capsys: pytest.CaptureF
     assert verdicts["mahdavi2024_shared_upper"] is True
     assert verdicts["kajitsuka2025_next_token"] is False
     file = write(tmp_path / "v.safetensors", queries=rng.random((300, 32)), contexts=rng.random((12, 32)))
-    code, out, _ = call(capsys, "check", file, "--for", "mahdavi2024_thm1", "--json")
+    code, out, _ = call(capsys, "check", file, "--with", "mahdavi2024_thm1", "--json")
     kruskal = by_name(json.loads(out))["Kruskal rank of queries"]
     assert code == 0
     assert kruskal["holds"] == "unknown"
@@ -88,7 +89,7 @@ def test_fewer_examples_than_the_context_has_rows() -> None:
     assert found["Kruskal rank of queries"].holds is True
     assert found["Kruskal rank of queries"].detail["needed"] == 3
     single = check(Vectors.make(rng.random((1, 4)), rng.random((1, 1, 4))))
-    assert all(f.holds for f in single)
+    assert all(f.holds or f.informative for f in single)
     wide = {f.assumption: f for f in check(Vectors.make(rng.random((9, 4)), rng.random((9, 5, 4))))}
     assert wide["rank of contexts"].holds is False
     assert wide["rank of contexts"].n_offenders == 9
@@ -101,15 +102,15 @@ def test_facts(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["distinct up to order"].holds, found["distinct up to order"].witness) == (False, [0, 1])
     assert found["distinct last tokens"].lower == 2
     assert found["rank condition"].lower == table.vocab + 2 - 2
-    code, out, _ = call(capsys, "check", "countries", "--d-model", "5", "--for", "dana2025_cor1", "--json")
+    code, out, _ = call(capsys, "check", "countries", "--d-model", "5", "--with", "dana2025_cor1", "--json")
     records = by_name(json.loads(out))
     assert code == 1
     assert (records["distinct last tokens"]["holds"], records["distinct last tokens"]["lower"]) == (False, 4)
     assert records["rank condition"]["holds"] is True
-    code, out, _ = call(capsys, "check", "countries", "--for", "mahdavi2024_thm1")
+    code, out, _ = call(capsys, "check", "countries", "--with", "mahdavi2024_thm1")
     assert code == 1
     assert "other data" in out
-    code, out, _ = call(capsys, "check", "countries", "--for", "counting")
+    code, out, _ = call(capsys, "check", "countries", "--with", "counting")
     assert code == 0
     assert "no assumption" in out
 
@@ -170,7 +171,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
         code, out, err = call(capsys, "check", file)
         assert (code, out) == (2, ""), file
         assert needle in err, err
-    code, _, err = call(capsys, "check", whole, "--for", "mahdavi2024_thm")
+    code, _, err = call(capsys, "check", whole, "--with", "mahdavi2024_thm")
     assert code == 2
     assert "mahdavi2024_thm1" in err
     assert call(capsys, "check", whole, "--tokens", "words")[0] == 2
@@ -194,11 +195,51 @@ def test_build_explains_its_refusals() -> None:
     full = random_vectors(10, 4, 6, rng=rng, sharing="own", distribution="gaussian")
     twice = np.array(full.queries)
     twice[7] = twice[2]
-    with pytest.raises(
-        rote.RoteError, match=r"rote check --for mahdavi2024_thm1 finds: Kruskal rank .* queries 3 and 8"
-    ):
+    with pytest.raises(rote.RoteError, match=r"rote.check finds for mahdavi2024_thm1: Kruskal rank .* queries 3 and 8"):
         rote.build(VectorTable(full.contexts, twice, full.targets), with_="mahdavi2024_thm1")
     flat = np.array(full.contexts)
     flat[5, 3] = flat[5, 0]
     with pytest.raises(rote.RoteError, match=r"rows 1 and 4 of context 6 are dependent"):
         rote.build(VectorTable(flat, full.queries, full.targets), with_="mahdavi2024_thm1")
+
+
+def test_what_nothing_rests_on_neither_holds_nor_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    table = rote.read("countries")
+    overlaps = next(f for f in check(table) if f.assumption == "context overlap")
+    assert (overlaps.holds, overlaps.informative, overlaps.mark) == (None, True, "·")
+    assert overlaps.to_dict()["holds"] is None
+    assert "✗" not in str(check(table).sheet())
+    with pytest.raises(ValueError, match="neither holds nor fails"):
+        Finding("overlap", False, "nothing rests on it.")
+    vectors = random_vectors(6, 3, 4, rng=np.random.default_rng(0), sharing="own")
+    overlaps = next(f for f in check(vectors) if f.assumption == "context overlap")
+    assert (overlaps.mark, overlaps.theorems) == ("✗", ("mahdavi2024_shared_upper",))
+    assert call(capsys, "check", "countries")[0] == 0
+
+
+def test_findings_are_one_record() -> None:
+    table = rote.read("countries")
+    findings = check(table, d_model=5, only="dana2025_cor1")
+    assert (len(findings), findings.passed) == (3, False)
+    assert repr(findings).endswith("1 fail: distinct last tokens)")
+    assert [one.theorem for one in findings.usable] == ["dana2025_cor1"]
+    assert "may not be used" in findings.sheet().notes[0]
+    assert "distinct last tokens" in findings._repr_html_()
+    json.dumps(findings.to_dict(), allow_nan=False)
+    other = check(table, only="mahdavi2024_thm1")
+    assert (list(other), other.passed, other.foreign) == ([], False, ("mahdavi2024_thm1",))
+    assert check(table, only="counting").passed
+    sequences = rote.SequenceTable(np.array([[0, 1], [1, 0]]), np.array([[0, 1], [1, 0]]), table.vocabulary)
+    assert {f.assumption: f.holds for f in check(sequences)} == {
+        "distinct up to order": False,
+        "separated tokens": True,
+    }
+
+
+def test_other_data_are_refused() -> None:
+    with pytest.raises(UsageError, match="facts, sequences, vectors"):
+        check([1, 2, 3])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="table of distributions"):
+        check(random_distributions(5, 2, 4, rng=np.random.default_rng(0)))
+    with pytest.raises(UsageError, match="not the width"):
+        check(random_vectors(6, 3, 4, rng=np.random.default_rng(0)), d_model=5)

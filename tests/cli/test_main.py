@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
-from rote.cli.main import run
+from rote.cli.main import VERBS, run
 
 
 def rote(*args: str) -> subprocess.CompletedProcess[str]:
@@ -27,26 +28,50 @@ SHAPE = ("--heads", "8", "--d-model", "64", "--d-head", "64", "--context", "32",
 def test_help_is_a_table_of_contents() -> None:
     done = rote("--help")
     assert done.returncode == 0
-    for verb in ("bound", "plan", "facts", "theorems"):
-        assert verb in done.stdout
+    # Without the frames, and without where lines are broken.
+    page = " ".join(re.sub("[│╭╮╰╯─]", " ", done.stdout).split())
+    for verb, (panel, line) in VERBS.items():
+        assert f"{verb} {line}" in page
+        assert panel in page
 
 
 def test_help_loads_nothing_heavy() -> None:
     script = (
         "import sys; from rote.cli.main import run; run(['--help']);"
-        "heavy = {'torch', 'numpy', 'polars', 'scipy'} & set(sys.modules);"
+        "heavy = {'torch', 'numpy', 'polars', 'scipy', 'rote.constructions'} & set(sys.modules);"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("verb", ["bound", "plan", "theorems"])
+FACTS_VERBS = ("list", "show", "export", "generate", "ngrams", "distribution")
+
+
+@pytest.mark.parametrize("verb", [*(verb for verb in VERBS if verb != "facts"), *(f"facts {v}" for v in FACTS_VERBS)])
 def test_every_verb_has_help_with_an_example(capsys: pytest.CaptureFixture[str], verb: str) -> None:
-    code, out, _ = call(capsys, verb, "--help")
+    code, out, _ = call(capsys, *verb.split(), "--help")
     assert code == 0
-    assert f"$ rote {verb}" in out
+    assert f"$ rote {verb}" in " ".join(out.split())
     assert "--json" in out
+
+
+def test_the_verbs_of_facts_are_all_there(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "facts", "--help")
+    assert code == 0
+    assert all(verb in out for verb in FACTS_VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_contents_say_what_the_verb_says(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    """The entry and the first paragraph of the verb's own help are about the same things."""
+    _, out, _ = call(capsys, verb, "--help")
+    first = re.split(r"\n\s*\n", out.split("Usage:", 1)[1])[1]
+    entry, own = (
+        {word[:4] for word in re.findall(r"\w{3,}", text.lower())} - {"the", "that", "for", "and", "with"}
+        for text in (VERBS[verb][1], first)
+    )
+    assert 3 * len(entry & own) >= len(entry), (entry, own)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,7 @@ def test_reading_refuses(tmp_path: Path) -> None:
     for choice in wrong:
         with pytest.raises(UsageError, match="vectors have no columns"):
             read(path, **choice)
-    with pytest.raises(UsageError, match="not of vectors"):
+    with pytest.raises(UsageError, match="vectors were asked for"):
         read("elements", kind="vectors")
 
 

@@ -101,7 +101,7 @@ def show(
     table = read(source, choices)
     if as_json:
         reading = None if table.reading is None else table.reading.to_dict()
-        first = [table.fact_text(i) for i in range(min(rows, table.n_facts))]
+        first = [table.record(i) for i in range(min(rows, table.n_facts))]
         emit_json({"kind": table.kind, **table.describe(), "read": reading, "facts": first})
     else:
         show_sheet(table.sheet(rows))

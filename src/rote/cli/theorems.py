@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rote.cli._output import JsonOption, console, emit_json
+from rote.cli._output import JsonOption, emit_json
+from rote.cli._render import show
+from rote.plot.sheet import Grid, Sheet
+
+if TYPE_CHECKING:
+    from rote.theorems import Theorem
 
 __all__ = ["theorems"]
 
@@ -23,43 +28,37 @@ def theorems(
 
         $ rote theorems dana2025_cor1
     """
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
+    from rote.theorems import get, registry
 
-    from rote import constructions
-    from rote.theorems import Theorem, get, registry
-
-    def record(item: Theorem) -> dict[str, Any]:
-        return {
-            "theorem": item.key,
-            "title": item.title,
-            "kind": item.kind,
-            "statement": item.statement,
-            "promises": item.promises,
-            "constructive": item.key in constructions.registry(),
-            "source": str(item.citation),
-            "paper": item.citation.title,
-        }
-
-    if name is not None:
-        item = get(name)
-        full = inspect.getdoc(sys.modules[type(item).__module__]) or item.statement
-        if as_json:
-            emit_json({**record(item), "text": full})
-        else:
-            typer.echo(full)
-            typer.echo(f"\nPromises: {item.promises}.\nCite: {item.citation}, “{item.citation.title}”.")
+    if name is None:
+        records = [_record(item) for item in registry().values()]
+        emit_json(records) if as_json else show(_list(records))
         return
-    records = [record(item) for item in registry().values()]
+    theorem = get(name)
+    text = inspect.getdoc(sys.modules[type(theorem).__module__]) or theorem.statement
     if as_json:
-        emit_json(records)
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("theorem", "kind", "statement", "source"):
-        table.add_column(column, overflow="fold", no_wrap=column == "kind")
-    for row in records:
-        table.add_row(
-            f"[bold]{escape(row['theorem'])}[/bold]", row["kind"], escape(row["statement"]), escape(row["source"])
-        )
-    console().print(table)
+        emit_json({**_record(theorem), "text": text})
+    else:
+        cite = f"Cite: {theorem.citation}, “{theorem.citation.title}”."
+        typer.echo(f"{text}\n\nPromises: {theorem.promises}.\n{cite}")
+
+
+def _record(theorem: Theorem) -> dict[str, Any]:
+    from rote import constructions
+
+    return {
+        "theorem": theorem.key,
+        "title": theorem.title,
+        "kind": theorem.kind,
+        "statement": theorem.statement,
+        "promises": theorem.promises,
+        "constructive": theorem.key in constructions.registry(),
+        "source": str(theorem.citation),
+        "paper": theorem.citation.title,
+    }
+
+
+def _list(records: list[dict[str, Any]]) -> Sheet:
+    columns = ("theorem", "kind", "statement", "source")
+    rows = tuple(tuple(record[column] for column in columns) for record in records)
+    return Sheet("", grids=(Grid(columns, rows, left=columns),))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rote.config import Architecture, Dtype
 from rote.constructions._base import Job, NoPlan, Options, Plan, option, stored_bytes
 from rote.constructions._data import TokenConstruction, wording
+from rote.data.verification import finite
 from rote.errors import CapacityError
 from rote.theorems import Bound, Demand, _dana, condition
 

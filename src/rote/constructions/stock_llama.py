@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, stored_bytes
 from rote.constructions._data import check_sizes, wording
+from rote.data.verification import finite
 from rote.errors import FactsLost, MissingExtra, UsageError
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rote.data.kinds.distributions import write_distributions as write_distributions
     from rote.data.kinds.facts import FactTable as FactTable
     from rote.data.kinds.facts import write_facts as write_facts
+    from rote.data.kinds.prompts import PromptTable as PromptTable
     from rote.data.kinds.sequences import SequenceTable as SequenceTable
     from rote.data.kinds.vectors import VectorTable as VectorTable
     from rote.data.reader import kind as kind
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from rote.data.source import load_rows as load_rows
     from rote.data.table import Inputs as Inputs
     from rote.data.table import Table as Table
+    from rote.data.verification import Verification as Verification
     from rote.data.vocabulary import PAD as PAD
     from rote.data.vocabulary import Vocabulary as Vocabulary
 
@@ -58,6 +60,7 @@ _NAMES = {
     "random_distributions random_facts random_sequences random_vectors",
     "kinds.distributions": "DEFAULT_SMOOTHING DistributionTable write_distributions",
     "kinds.facts": "FactTable write_facts",
+    "kinds.prompts": "PromptTable",
     "kinds.sequences": "SequenceTable",
     "kinds.vectors": "VectorTable",
     "reader": "kind read register registry write",
@@ -65,6 +68,7 @@ _NAMES = {
     "shipped": "ShippedFacts available",
     "source": "Source load_rows",
     "table": "Inputs Table",
+    "verification": "Verification",
     "vocabulary": "PAD Vocabulary",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -79,6 +83,7 @@ __all__ = [
     "FactTable",
     "Inputs",
     "OnConflict",
+    "PromptTable",
     "Reading",
     "SequenceTable",
     "ShippedFacts",
@@ -86,6 +91,7 @@ __all__ = [
     "Table",
     "Tokens",
     "VectorTable",
+    "Verification",
     "Vocabulary",
     "available",
     "bigram_facts",

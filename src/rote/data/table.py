@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rote.errors import UsageError
-from rote.plot.sheet import Grid, Sheet, Shown
+from rote.plot.sheet import Grid, Sheet, Shown, visible
 
 if TYPE_CHECKING:
     import os
@@ -117,6 +117,10 @@ class Table(Shown, ABC):
     def fact_text(self, i: int) -> str:
         """One fact for people."""
 
+    def record(self, i: int) -> dict[str, Any]:
+        """One fact, ready for JSON."""
+        return {"text": self.fact_text(i)}
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Name, sizes and hash, ready for JSON."""
@@ -166,7 +170,7 @@ class Table(Shown, ABC):
     def sheet(self, rows: int = 5) -> Sheet:
         """Its sizes, and its first facts."""
         sizes = tuple((key, f"{v:,}" if type(v) is int else str(v)) for key, v in self.describe().items())
-        first = tuple((str(i + 1), self.fact_text(i)) for i in range(min(rows, self.n_facts)))
+        first = tuple((str(i + 1), visible(self.fact_text(i))) for i in range(min(rows, self.n_facts)))
         rest = self.n_facts - len(first)
         grids = (Grid(("", self.kind), sizes, left=(self.kind,)), Grid(("", self.noun), first, left=(self.noun,)))
         notes = (f"... and {rest:,} more",) if rest and first else ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-__all__ = ["Grid", "Sheet", "Shown", "megabytes", "number", "sheet_html"]
+__all__ = ["Grid", "Sheet", "Shown", "megabytes", "number", "sheet_html", "visible"]
 
 Align = Literal["left", "right"]
 
@@ -57,6 +57,11 @@ def number(value: int | float | None, digits: int = 3) -> str:
     if isinstance(value, int):
         return f"{value:,}" if value < 10**12 else f"{value:.1e}"
     return f"{value:.{digits}g}"
+
+
+def visible(text: str) -> str:
+    """Text of others that cannot move a cursor or break a table: control characters are spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def megabytes(n_bytes: int) -> str:

@@ -105,7 +105,7 @@ def encoder_bound(
     if not table.full_support:
         raise AssumptionError(
             f"the best encoder needs distributions of full support (Assumption 2), and {table.n_zeros:,} probabilities "
-            "are 0; smooth the table first (--smoothing 0.01)."
+            "are 0; smooth the table first, by 0.01 say."
         )
     merged = _Merged(table)
     count = starts if starts is not None else default_starts(table, d_model)

@@ -163,7 +163,7 @@ def _check(contexts: IntArray, targets: IntArray, vocab: int, pad_id: int | None
         raise AssumptionError(
             "a stock Llama without a start token cannot count repetitions of a single token (rotary positions turn "
             f"keys, not values), but fact {clashes[0] + 1} repeats one token and differs from a fact with that token "
-            f"at another length; {len(clashes)} such facts in all. Drop them, or build with --arch rote."
+            f"at another length; {len(clashes)} such facts in all. Drop them, or build rote's own architecture."
         )
 
 

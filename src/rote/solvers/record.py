@@ -1,4 +1,4 @@
-"""What solvers share with those who call them: how progress is reported, and how a readout is scaled."""
+"""What solvers share with those who call them: how they report, and how a readout is stretched."""
 
 from __future__ import annotations
 

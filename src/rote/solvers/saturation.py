@@ -228,7 +228,7 @@ def check_queries(queries: Array) -> None:
     """Assumption 1 needs at least that no query is zero and no two are parallel (Kruskal rank >= 2)."""
     norms = np.linalg.norm(queries, axis=1)
     zero = np.flatnonzero(norms <= np.finfo(np.float64).tiny)
-    instead = "--with mahdavi_random_features accepts such queries."
+    instead = "mahdavi_random_features accepts such queries."
     if zero.size:
         found = f"query {zero[0] + 1} is zero ({zero.size} in all)"
         raise AssumptionError(f"Assumption 1 needs nonzero queries; {found}. {instead}")
@@ -257,7 +257,7 @@ class _ContextRows:
         if n > d:
             raise AssumptionError(
                 f"Assumption 2 needs contexts of rank n; {n} rows of width {d} cannot have it. Use at most {d} rows, "
-                "or --with mahdavi_random_features."
+                "or build with mahdavi_random_features."
             )
         q, upper = torch.linalg.qr(torch.from_numpy(stack).transpose(1, 2))
         diagonal = upper.diagonal(dim1=1, dim2=2).abs()
@@ -265,7 +265,7 @@ class _ContextRows:
         if len(bad):
             raise AssumptionError(
                 f"Assumption 2 needs every context to have rank n = {n}; context {int(bad[0]) + 1} has not "
-                f"({len(bad)} in all): dependent rows. --with mahdavi_random_features accepts such contexts."
+                f"({len(bad)} in all): dependent rows. mahdavi_random_features accepts such contexts."
             )
         self._q, self._upper = q, upper
 

@@ -6,8 +6,8 @@ Statement: for distributions pi_t of full support and any look-up table g, the b
 Notation:  d = d_model, N = vocab, C = coherence of the unembedding, d_TV <= 1 a distance between distributions.
 Source:    arXiv 2411.10115 v2.
 Differs:   the printed C needs d > 128 ln(N + 1). The proof uses only that the rows of W are unit vectors with products
-           of at most C, so `rote bound --task distribution` also gives the bound for the measured C of an optimised
-           frame. It bounds a divergence, so no number of facts follows.
+           of at most C, so the limits of a table of distributions also give the bound for the measured C of an
+           optimised frame. It bounds a divergence, so no number of facts follows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Theorem(Theorem):
     statement = (
         "Distributions close to a look-up table are held by any encoder whose N token vectors are nearly orthogonal."
     )
-    promises = "a divergence; see rote bound --task distribution"
+    promises = "a divergence; see the limits of a table of distributions"
 
     def bound(self, setting: Setting) -> Bound:
         arch = setting.arch

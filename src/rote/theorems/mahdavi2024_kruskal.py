@@ -26,7 +26,7 @@ class _Theorem(Theorem):
         arch, q = setting.arch, setting.kruskal
         facts = None
         if q is None:
-            known = condition("Kruskal rank of queries", None, "not given; pass --kruskal Q")
+            known = condition("Kruskal rank of queries", None, "not given")
             formula = f"H(min(n, Q, d_h) - 1) + 1 = {arch.n_heads}(min({arch.context}, Q, {arch.d_head}) - 1) + 1"
         else:
             known = condition("Kruskal rank of queries", True, f"Q = {q}, as given")

@@ -35,7 +35,7 @@ class _Theorem(Theorem):
                 condition(
                     "one shared context",
                     setting.shared_context,
-                    "as given" if setting.shared_context else "examples have contexts of their own; --shared-context",
+                    "as given" if setting.shared_context else "examples have contexts of their own",
                 ),
                 condition(
                     "one layer, linear readout",

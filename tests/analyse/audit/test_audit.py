@@ -16,7 +16,7 @@ from rote.analyse.audit import audit, parse_layers
 from rote.analyse.audit._readout import readout
 from rote.analyse.audit._report import ranges
 from rote.cli.main import run
-from rote.data import load_facts
+from rote.data import FactTable, read
 from rote.errors import UsageError
 
 
@@ -119,7 +119,9 @@ def test_a_decoder_asks_with_its_last_token(tiny: Path, manual: Path) -> None:
 
 
 def test_a_rote_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    facts = load_facts("countries").subset(np.arange(60))
+    table = read("countries")
+    assert isinstance(table, FactTable)
+    facts = table.subset(np.arange(60))
     model = rote.build(facts, with_="dana2025_cor1").save(tmp_path / "model")
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join("\t".join(facts.context_tokens(i)) for i in range(60)), encoding="utf-8")

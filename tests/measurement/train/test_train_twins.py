@@ -16,7 +16,7 @@ from rote.measurement.train.loop import _losses
 from rote.measurement.train.pairs import all_pairs, pair_logits, worthwhile
 from rote.measurement.train.plain import PlainLayer, PlainTransformer, plain_model
 from rote.measurement.train.vectors import vector_outputs
-from rote.models.transformer import Transformer
+from rote.models.kinds.transformer import Transformer
 
 REPLICAS = 3
 

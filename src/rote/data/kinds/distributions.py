@@ -295,6 +295,10 @@ class DistributionTable(TokenTable):
         share = 100 * self.probabilities[i, best]
         return f"({', '.join(self.context_tokens(i))}) -> {self.vocabulary.token(best)} ({share:.3g} %)"
 
+    def record(self, i: int) -> dict[str, Any]:
+        likely = {self.vocabulary.token(k): float(p) for k, p in enumerate(self.probabilities[i]) if p > 0}
+        return {"context": list(self.context_tokens(i)), "prior": float(self.prior[i]), "next": likely}
+
     @property
     def bits(self) -> float:
         """T times the mutual information of context and next token: what the contexts tell about the next token.

@@ -181,7 +181,11 @@ class FactTable(TokenTable):
         return [random_facts(40, 3, 9, rng=rng), bigram_facts(4, rng=rng), short]
 
     def write(self, path: str | os.PathLike[str]) -> Choices:
-        write_facts(self, path)
+        """Columns keep the names that they were read under, where a token is a whole cell."""
+        read, columns = self.reading, None
+        if read is not None and read.tokens == "cells" and len(read.columns) == self.context:
+            columns = (*read.columns, *read.target)
+        write_facts(self, path, columns=columns)
         return Choices(self.kind, tokens="cells", weight=None if self.weights is None else "weight")
 
     def _without_unused_tokens(self) -> FactTable:
@@ -232,6 +236,11 @@ class FactTable(TokenTable):
         if not -self.n_facts <= i < self.n_facts:
             raise UsageError(f"there is no fact {i}; they run from 0 to {self.n_facts - 1}.")
         return _text(self.context_tokens(i), self.vocabulary.tokens[self.targets[i]])
+
+    def record(self, i: int) -> dict[str, Any]:
+        weight = {} if self.weights is None else {"weight": float(self.weights[i])}
+        target = self.vocabulary.tokens[self.targets[i]]
+        return {"context": list(self.context_tokens(i)), "target": target, **weight}
 
     def describe(self) -> dict[str, Any]:
         """Name, sizes and hash, ready for JSON."""

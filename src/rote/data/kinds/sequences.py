@@ -124,6 +124,10 @@ class SequenceTable(TokenTable):
         """A sequence and its labels, for messages."""
         return f"({self.text(self.contexts[i])}) -> ({self.text(self.targets[i])})"
 
+    def record(self, i: int) -> dict[str, Any]:
+        context, target = ([self.vocabulary.tokens[k] for k in ids[i]] for ids in (self.contexts, self.targets))
+        return {"context": context, "target": target}
+
     def describe(self) -> dict[str, Any]:
         """Name, sizes and hash, ready for JSON."""
         return {

@@ -210,8 +210,11 @@ class VectorTable(Table):
     @classmethod
     def of(cls, source: Source, choices: Choices, name: str | None = None) -> VectorTable:
         """What `write` wrote. Labels without a stored number of classes count up to the largest label."""
-        if source.path is None:
-            raise UsageError(f"{source.name} is a table of cells, not of vectors; leave the kind out.")
+        if source.path is None or source.has_rows:
+            raise UsageError(
+                f"{source.name} is a table of cells, and vectors were asked for: a .safetensors file of queries and "
+                "contexts. Give such a file, or choose what takes facts."
+            )
         if dataclasses.replace(choices, kind=None) not in (Choices(), Choices(tokens="cells")):
             raise UsageError("vectors have no columns, tokens or contradictions; leave those choices out.")
         notes, tensors = _tensors(source.path)

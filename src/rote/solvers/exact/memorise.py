@@ -43,7 +43,7 @@ def check_variant(variant: str | None, precision: Precision) -> Variant:
         if variant == known:
             if precision != "exact" and variant != "B":
                 raise UsageError(
-                    f"variant {variant} needs weights of hundreds of bits; use --precision exact, or variant B."
+                    f"variant {variant} needs weights of hundreds of bits; use exact weights, or variant B."
                 )
             return known
     raise UsageError(f"the variant must be A, B or C, got {variant!r}.")
@@ -159,7 +159,7 @@ def _identified(given: _Input, precision: Precision, rng: np.random.Generator, t
     )
     if found is None:
         other = "float64 or exact" if precision == "float32" else "exact"
-        advice = f"use --precision {other}" if precision != "exact" else "shorten the sequences"
+        advice = f"use {other} weights" if precision != "exact" else "shorten the sequences"
         raise CapacityError(
             f"{n_facts:,} sequences cannot be told apart by sums that {precision} holds exactly; {advice}."
         )

@@ -10,12 +10,9 @@ Differs:   nothing.
 
 from __future__ import annotations
 
-from rote.config import Architecture
-from rote.theorems._base import Bound, Citation, Demand, NoPlan, Plan, Setting, Theorem, condition, stored_bytes
+from rote.theorems import Bound, Citation, Setting, Theorem, condition
 
 __all__ = ["theorem"]
-
-COUNTS = "W_E and W_U; all other weights are zero"
 
 
 class _Theorem(Theorem):
@@ -29,7 +26,6 @@ class _Theorem(Theorem):
         venue="documentation of rote",
     )
     statement = "Embedding and unembedding alone recall one fact for each of N last tokens."
-    constructive = True
 
     def bound(self, setting: Setting) -> Bound:
         arch, last = setting.arch, setting.distinct_last
@@ -40,36 +36,10 @@ class _Theorem(Theorem):
             params=2 * arch.vocab * arch.d_model,
             conditions=(
                 condition("two dimensions", arch.d_model >= 2, f"d_model = {arch.d_model}, needs 2"),
-                condition("one fact for a last token", None, "last tokens must differ; depends on the data"),
+                condition("one fact per last token", None, "last tokens must differ; depends on the data"),
             ),
             formula=f"N = {facts:,}" if last is None else f"L = {facts:,}",
-            counts=COUNTS,
-        )
-
-    def plan(self, demand: Demand) -> Plan | NoPlan:
-        most = demand.vocab if demand.distinct_last is None else demand.distinct_last
-        if demand.n_facts > most:
-            return NoPlan(
-                self.key, f"{demand.n_facts:,} facts need as many last tokens, and there are at most {most:,}"
-            )
-        width = demand.d_model or 2
-        if width < 2:
-            return NoPlan(self.key, "unit vectors are told apart in two dimensions or more, and d_model is 1")
-        params = 2 * demand.vocab * width
-        return Plan(
-            construction=self.key,
-            architecture=Architecture(
-                n_heads=demand.n_heads or 1,
-                d_model=width,
-                d_head=1,
-                context=demand.context,
-                vocab=demand.vocab,
-            ),
-            params=params,
-            bytes=stored_bytes(params, demand.dtype),
-            facts=most,
-            note=f"counts {COUNTS}",
-            dtype=demand.dtype,
+            counts="W_E and W_U; all other weights are zero",
         )
 
 

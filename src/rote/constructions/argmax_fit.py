@@ -161,7 +161,6 @@ class _Construction(TokenConstruction[ArgmaxFit]):
     def solve(self, job: Job[FactTable, ArgmaxFit]) -> Model:
         import torch
 
-        from rote.data.verification import finite
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.argmax import fit_attention
         from rote.solvers.record import stretch

@@ -158,7 +158,6 @@ class _Construction(TokenConstruction[ExactAssociation]):
     def solve(self, job: Job[FactTable, ExactAssociation]) -> Model:
         import torch
 
-        from rote.data.verification import finite
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.association import associate
         from rote.solvers.record import stretch

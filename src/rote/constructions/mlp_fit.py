@@ -114,7 +114,6 @@ class _Construction(TokenConstruction[MlpFit]):
     def solve(self, job: Job[FactTable, MlpFit]) -> Model:
         import torch
 
-        from rote.data.verification import finite
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.gated_mlp import fit_attention_mlp
         from rote.solvers.record import stretch

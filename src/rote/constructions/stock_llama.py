@@ -74,7 +74,6 @@ class _Construction(Construction["FactTable", StockLlama]):
         _quiet_transformers()
         import torch
 
-        from rote.data.verification import finite
         from rote.models.kinds.llama import LlamaModel
         from rote.solvers.llama import build_llama
 

@@ -122,7 +122,7 @@ def test_a_rote_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     table = read("countries")
     assert isinstance(table, FactTable)
     facts = table.subset(np.arange(60))
-    model = rote.build(facts, with_="dana2025_cor1").save(tmp_path / "model")
+    model = rote.build(facts, with_="dana2025_cor1").save(tmp_path / "model").folder
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join("\t".join(facts.context_tokens(i)) for i in range(60)), encoding="utf-8")
     code, out, err = call(capsys, "audit", str(model), "--texts", str(lines), "--reinit", "--json")

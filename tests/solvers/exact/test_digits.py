@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from line_twin import IntArray, changed, hard_keys, numerator_of, plain
 
+from line_twin import IntArray, changed, hard_keys, numerator_of, plain
 from rote.referee.exact import Values, evaluate, labels_of, whole
 from rote.solvers.exact.digits import digit_params, memorise_digits
 from rote.solvers.exact.digits_fast import evaluate_digits

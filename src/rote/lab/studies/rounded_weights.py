@@ -198,11 +198,11 @@ def _fitted(model: str, facts: FactTable, p: Mapping[str, Any], seed: int) -> tu
             return _ahead(answers[0].T.numpy(), facts)
 
         return spec.params, recall, weights
-    from rote.constructions.argmax_fit import construction
+    from rote import constructions
     from rote.models.kinds.transformer import Transformer
     from rote.pipeline import build_at
 
-    built: Any = build_at(construction, facts, arch, dtype="float64", rng=seed, partial=True).module
+    built: Any = build_at(constructions.get("argmax_fit"), facts, arch, dtype="float64", rng=seed, partial=True).module
     contexts = torch.from_numpy(np.array(facts.contexts))
 
     def ask(rounded: Mapping[str, FloatArray]) -> float:

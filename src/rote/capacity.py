@@ -211,8 +211,9 @@ def _table_answer(
         return _answer(construction, demand)
     if not construction.automatic:
         return None
+    # A value that makes no sense is refused here; that no shape reaches it is an answer.
+    record = construction.Options(**options)
     try:
-        record = construction.Options(**options)
         number_format = construction.check_format(dtype)
         shapes = construction.shapes(construction.prepare(table, record), shape, number_format, record)
         return next(shapes, None) or NoPlan(key, "no shape fits")

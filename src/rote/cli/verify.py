@@ -55,6 +55,9 @@ def verify(
         emit_json({**result.to_dict(), "confirmed": confirmed})
     else:
         show(result.sheet())
+        remark = result.remark(memory.certificate) if same else ""
+        if remark:
+            console().print(remark, markup=False)
         checked = "Hashes of files and facts checked." if same else "Hashes of files checked; these are other facts."
         console().print(checked, style="dim")
         if not confirmed and result.passed:

@@ -59,6 +59,14 @@ class Divergence(Verification):
         claimed = (claim.get("kl_by_dtype") or {}).get(self.dtype)
         return claimed is None or self.kl <= claimed + _SLACK + _SLACK * abs(claimed)
 
+    def remark(self, claim: Mapping[str, Any]) -> str:
+        """How far above what any model of the width can do."""
+        best = claim.get("encoder_kl")
+        if best is None:
+            return ""
+        gap = self.kl - best
+        return f"No model of this width is below {best:.6f} nats; gap {f'{gap:.2g}' if gap > 1e-9 else 'below 1e-9'}."
+
     def summary(self) -> str:
         return f"is {self.kl:.4g} nats off at {self.dtype}"
 

@@ -80,6 +80,10 @@ class Verification(Shown):
         """Whether this is at least as good as a certificate (as JSON) claims."""
         return self.passed
 
+    def remark(self, claim: Mapping[str, Any]) -> str:
+        """What the certificate of the same table adds to it, in a sentence; empty where there is nothing to add."""
+        return ""
+
     def summary(self) -> str:
         """How it went, in half a sentence, for lists of attempts."""
         return f"lost {self.n_failed:,} of {self.n_facts:,} facts at {self.dtype}"

@@ -45,6 +45,11 @@ def encode_text(words: Sequence[str], tokens: Sequence[str], cut: Tokens, length
     if len(words) != 1:
         return list(words)
     text = words[0]
+    if len(text) == length and all(len(token) == 1 for token in tokens):
+        from rote.data.ngrams import SPACE
+
+        # Characters need no spaces between them, and a space is typed as one.
+        return [SPACE if c == " " and SPACE in tokens else c for c in text]
     mark = separator(tokens, cut)
     if mark == "\t" and "\t" not in text:
         return _longest_match(text.split(), set(tokens), length)

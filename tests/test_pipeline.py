@@ -63,7 +63,7 @@ def test_verifying_in_another_format_leaves_the_callers_weights_alone(dtype: str
     trained = Trained(layer)
     for module, judged in ((memory.module, memory), (stock.module, stock), (trained, trained)):
         before = copy.deepcopy(module.state_dict())
-        rote.verify(judged, _facts(), dtype=dtype)  # type: ignore[arg-type]
+        rote.verify(judged, _facts(), dtype=dtype)
         after = module.state_dict()
         assert all(torch.equal(before[key], after[key]) and before[key].dtype == after[key].dtype for key in before)
 

@@ -229,7 +229,9 @@ def test_findings_are_one_record() -> None:
     other = check(table, only="mahdavi2024_thm1")
     assert (list(other), other.passed, other.foreign) == ([], False, ("mahdavi2024_thm1",))
     assert check(table, only="counting").passed
-    sequences = rote.SequenceTable(np.array([[0, 1], [1, 0]]), np.array([[0, 1], [1, 0]]), table.vocabulary)
+    words = table.words
+    assert words is not None
+    sequences = rote.SequenceTable(np.array([[0, 1], [1, 0]]), np.array([[0, 1], [1, 0]]), words)
     assert {f.assumption: f.holds for f in check(sequences)} == {
         "distinct up to order": False,
         "separated tokens": True,

@@ -80,7 +80,7 @@ def test_a_build_that_says_it_lost_facts_goes_on_with_a_larger_shape() -> None:
 
 
 class _Mute(_Forgetful):
-    Options = Options
+    Options = Options  # type: ignore[assignment]
 
 
 def test_the_contract_can_fail() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rote import models
-from rote.models import Model
+from rote.models import Answer, Model
 from rote.models.kinds.transformer import TransformerModel
 from rote.testing import check_model
 
@@ -43,11 +45,11 @@ def test_the_suite_notices_a_model_that_does_not_come_back() -> None:
 class Liar(TransformerModel):
     """Its answers are not what its weights say."""
 
-    def answers(self, words, top):  # type: ignore[no-untyped-def]
+    def answers(self, words: Sequence[str], top: int) -> list[Answer]:
         worst = super().answers(words, 100)[::-1]
         return [worst[0], *worst[1:top]] if worst[0].logit > worst[1].logit else worst[:1]
 
-    def first_answers(self, contexts):  # type: ignore[no-untyped-def]
+    def first_answers(self, contexts: Any) -> list[str]:
         assert self.wording is not None
         return [self.answers([self.wording.vocabulary[i] for i in row], 1)[0].token for row in contexts]
 

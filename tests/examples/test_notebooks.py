@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -18,20 +19,18 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 def _read(path: Path) -> Any:
     reader: Any = nbformat
-    found = reader.read(path, as_version=4)
-    reader.validate(found)
-    return found
+    notebook = reader.read(path, as_version=4)
+    reader.validate(notebook)
+    return notebook
 
 
-def _texts(cell: Any) -> list[str]:
-    """What a cell printed or returned; pictures are left out."""
-    found = []
+def _texts(cell: Any) -> str:
+    """What a cell printed and returned; pictures and other renderings are left out."""
+    parts = []
     for output in cell.outputs:
         assert output.output_type != "error"
-        data = output.get("data", {})
-        if "image/png" not in data:
-            found.append(str(output.get("text", data.get("text/plain", ""))).strip())
-    return found
+        parts.append(str(output.get("text", output.get("data", {}).get("text/plain", ""))))
+    return "".join(parts).strip()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -39,9 +38,9 @@ def _texts(cell: Any) -> list[str]:
 def test_the_notebook_says_what_it_said(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The kernel is another process, in another folder, and must find the same rote.
     monkeypatch.setenv("PYTHONPATH", str(Path(rote.__file__).resolve().parents[1]))
-    stored, made = _read(path), _read(path)
-    NotebookClient(made, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
-    for before, after in zip(stored.cells, made.cells, strict=True):
+    stored, fresh = _read(path), _read(path)
+    NotebookClient(fresh, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    for before, after in zip(stored.cells, fresh.cells, strict=True):
         if before.cell_type == "code":
             now = _texts(after)
             # Where training stops depends on the last digits of a machine.
@@ -61,3 +60,18 @@ def test_links_of_notebooks_lead_somewhere(path: Path) -> None:
     for cell in _read(path).cells:
         for target in re.findall(r"\]\(([^)\s]+)\)", cell.source if cell.cell_type == "markdown" else ""):
             assert (EXAMPLES / target.split("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_use_public_names_only(path: Path) -> None:
+    """`import rote` and its names, `rote.testing`, and the modules that have a `register`."""
+    public = {"rote", "rote.testing"}
+    for cell in _read(path).cells:
+        tree = ast.parse(cell.source if cell.cell_type == "code" else "")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                assert all(one.name in public for one in node.names if one.name.split(".")[0] == "rote"), cell.source
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "rote":
+                assert node.module in public, cell.source
+                names = {one.name for one in node.names}
+                assert node.module != "rote" or names <= {*rote.__all__, "theorems"}, cell.source

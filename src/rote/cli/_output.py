@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonOption", "console", "emit_json", "megabytes", "number"]
+__all__ = ["JsonOption", "console", "emit_json"]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -27,19 +27,3 @@ def console(*, stderr: bool = False) -> Console:
 def emit_json(value: Any) -> None:
     """One JSON document on stdout, and nothing else."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def number(value: int | float | None, digits: int = 3) -> str:
-    """Thousands separated; very large numbers as powers of ten; a dash for nothing."""
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return f"{value:,}" if value < 10**12 else f"{value:.1e}"
-    return f"{value:.{digits}g}"
-
-
-def megabytes(n_bytes: int) -> str:
-    """Size with a unit that keeps it readable."""
-    if n_bytes < 10**6:
-        return f"{n_bytes / 1e3:.1f} kB"
-    return f"{n_bytes / 1e6:,.1f} MB"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rote.cli._gather import gather, source_options
-from rote.cli._output import JsonOption, console, emit_json, number
+from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._render import show as show_sheet
 from rote.cli._source import read
 from rote.data.reading import Choices
 from rote.errors import OutputError, UnknownName, UsageError
-from rote.plot.sheet import Grid, Sheet
+from rote.plot.sheet import Grid, Sheet, number
 
 if TYPE_CHECKING:
     from rote.data import Table

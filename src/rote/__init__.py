@@ -130,7 +130,7 @@ _HOME = {
     "verify": "rote.pipeline",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604  (the keys are names)
 
 
 def __getattr__(name: str) -> Any:

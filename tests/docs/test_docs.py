@@ -69,7 +69,14 @@ def test_sessions_give_the_same_output(session: Any) -> None:
 
 
 def test_the_readme_has_sessions() -> None:
-    assert sum(session.page.name == "README.md" for session in PLAYED) >= 3
+    page = ROOT / "README.md"
+    assert len(SESSIONS.sessions(page)) >= 2
+    assert all(step.output for session in SESSIONS.sessions(page, slow=True) for step in session.steps)
+
+
+def test_names_of_pages_and_flags_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert SESSIONS.main(["--chek"]) == SESSIONS.main(["docs/no.md"]) == 2
+    assert "usage" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

@@ -16,7 +16,7 @@ import numpy as np
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Plan, Progress, quiet, stored_bytes
 from rote.constructions._distribution_shapes import LARGEST_SOLVE, capacity_of, epsilon_of, head_width
-from rote.errors import CapacityError
+from rote.errors import AssumptionError, CapacityError
 
 if TYPE_CHECKING:
     from rote.constructions._distributions import DistributionConstruction
@@ -32,6 +32,7 @@ def shapes_that_reach(
     shape: Shape,
     dtype: Dtype,
     *,
+    starts: int | None = None,
     seed: int = 0,
     progress: Progress = quiet,
 ) -> Iterator[Plan]:
@@ -39,7 +40,7 @@ def shapes_that_reach(
 
     The table has full support. A refusal where a fixed d_model or number of heads makes it impossible.
     """
-    search = _Search(construction, table, kl, shape.n_heads, shape.d_head, seed, progress)
+    search = _Search(construction, table, kl, shape.n_heads, shape.d_head, starts, seed, progress)
     plans = [search.plan(d, heads, dtype) for d, heads in _reaching(search, table, kl, shape.d_model)]
     if not plans:
         raise CapacityError(
@@ -88,12 +89,13 @@ class _Search:
         kl: float,
         n_heads: int | None,
         d_head: int | None,
+        starts: int | None,
         seed: int,
         progress: Progress,
     ) -> None:
         self._construction = construction
         self._table, self._kl, self._n_heads, self._d_head = table, kl, n_heads, d_head
-        self._seed, self._progress = seed, progress
+        self._starts, self._seed, self._progress = starts, seed, progress
         self._bounds: dict[int, Any] = {}
         self._reached_at: dict[tuple[int, int], tuple[float, int]] = {}
 
@@ -109,7 +111,7 @@ class _Search:
 
             self._progress(f"encoder of width {d}", 0, 1, None)
             for_bound = np.random.default_rng(self._seed).spawn(3)[0]
-            self._bounds[d] = encoder_bound(self._table, d, rng=for_bound)
+            self._bounds[d] = encoder_bound(self._table, d, rng=for_bound, starts=self._starts)
         return self._bounds[d]
 
     def _reached(self, d: int, heads: int) -> float:
@@ -123,10 +125,15 @@ class _Search:
                     f"{t_eps:,} contexts are more than the solve takes ({LARGEST_SOLVE:,}); allow more divergence."
                 )
             for_layer = np.random.default_rng(self._seed).spawn(3)[1]
-            layer = self._construction.layer(
-                self._table, self.encoder(d), arch, n_contexts=t_eps, rng=for_layer, tries=1
-            )
-            self._reached_at[d, heads] = (layer.kl32, t_eps)
+            try:
+                layer = self._construction.layer(
+                    self._table, self.encoder(d), arch, n_contexts=t_eps, rng=for_layer, tries=1
+                )
+            except AssumptionError:
+                # This draw does not tell the contexts apart; another shape may.
+                self._reached_at[d, heads] = (math.inf, t_eps)
+            else:
+                self._reached_at[d, heads] = (layer.kl32, t_eps)
         return self._reached_at[d, heads][0]
 
     def _shape(self, d: int, heads: int) -> Architecture:
@@ -156,7 +163,7 @@ class _Search:
                 high = middle
             else:
                 low = middle + 1
-        return high
+        return high if reached(high) <= enough else None
 
     def plan(self, d: int, heads: int, dtype: Dtype) -> Plan:
         kl = self._reached(d, heads)

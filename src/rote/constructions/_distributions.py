@@ -91,7 +91,7 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
         if options.kl is not None:
             from rote.constructions._distribution_plans import shapes_that_reach
 
-            yield from shapes_that_reach(self, table, options.kl, shape, dtype)
+            yield from shapes_that_reach(self, table, options.kl, shape, dtype, starts=options.starts)
             return
         settled = settle(table, shape, options.epsilon)
         params = settled.arch.params()

@@ -83,13 +83,7 @@ def test_exported_names() -> None:
         _ = rote.biuld
 
 
-# Their packages have the same names, and hide the functions once they are imported.
-HIDDEN = ("measure", "sweep")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.xfail] if name in HIDDEN else []) for name in rote.__all__]
-)
+@pytest.mark.parametrize("name", rote.__all__)
 def test_every_name_loads_and_says_what_it_is(name: str) -> None:
     # Twice: loading a name may bind a package of the same name.
     assert getattr(rote, name) is not None
@@ -120,7 +114,8 @@ def test_every_construction_has_its_record_here() -> None:
     from rote import constructions
 
     records = {one.Options.__name__: one.Options for one in constructions.registry().values()}
-    assert sorted(records) == sorted(RECORDS)
+    # One that is added is found without a line here; `rote` names ours, for editors and type checkers.
+    assert set(records) >= set(RECORDS)
     assert all(getattr(rote, name) is record for name, record in records.items())
 
 

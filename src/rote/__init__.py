@@ -134,9 +134,16 @@ __all__ = ["__version__", *_HOME]  # noqa: PLE0604  (the keys are names)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'rote' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name[:1].isupper():
+        # The record of a construction that was added since, by a file or by `register`.
+        from rote import constructions
+
+        for one in constructions.registry().values():
+            if one.Options.__name__ == name:
+                return one.Options
+    raise AttributeError(f"module 'rote' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

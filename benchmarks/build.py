@@ -26,7 +26,7 @@ from torch import nn
 
 import rote
 from rote.config import Architecture
-from rote.data import FactTable, VectorTable, load_facts, random_facts, random_vectors
+from rote.data import FactTable, VectorTable, random_facts, random_vectors
 
 
 def peak_gb() -> float:
@@ -41,8 +41,8 @@ def show(name: str, facts: int, params: int, recall: str, seconds: float, extra:
 
 
 def recalls(memory: rote.Memory) -> str:
-    found = memory.certificate["recall"]
-    return "/".join(f"{100 * found[k]:.2f}" for k in ("float64", "float32", "bfloat16")) + " %"
+    recall = memory.certificate.recall
+    return "/".join(f"{100 * recall[k]:.2f}" for k in ("float64", "float32", "bfloat16")) + " %"
 
 
 def trained(facts: FactTable, arch: Architecture, seconds: float) -> float:
@@ -95,13 +95,14 @@ def vectors(name: str, with_: str, heads: int, n: int, d: int, d_head: int, shar
     show(f"{name}, {sharing}", count, memory.certificate["params"], recalls(memory), seconds, extra)
 
 
-def tokens(name: str, facts: FactTable, reference: bool = True, **options: Any) -> None:
+def tokens(name: str, facts: rote.Table, reference: bool = True, **how: Any) -> None:
     begun = time.perf_counter()
-    memory = rote.build(facts, rng=0, **options)
+    memory = rote.build(facts, rng=0, **how)
     seconds = time.perf_counter() - begun
     c = memory.certificate
     extra = f"{facts.n_facts / c['params']:.3f} facts/param (stored {facts.n_facts / c['stored_params']:.3f})"
     if reference:
+        assert isinstance(facts, FactTable)
         share = trained(facts, Architecture.from_dict(c["shape"]), seconds)
         extra += f"; Adam in the same time recalls {100 * share:.1f} %"
     show(name, facts.n_facts, c["params"], recalls(memory), seconds, extra)
@@ -132,10 +133,10 @@ def argmax() -> None:
     shape: dict[str, Any] = {"with_": "argmax_fit", "n_heads": 32, "d_model": 64, "d_head": 64}
     tokens("argmax_fit N1000 S16 d64 d_h64 H32", random_facts(8256, 16, 1000, rng=np.random.default_rng(0)), **shape)
     facts = random_facts(7500, 8, 64, rng=np.random.default_rng(0))
-    shape = {"with_": "argmax_fit", "n_heads": 31, "d_model": 32, "d_head": 32, "rank1_qk": True}
+    shape = {"with_": rote.ArgmaxFit(rank1_qk=True), "n_heads": 31, "d_model": 32, "d_head": 32}
     tokens("argmax_fit N64 S8 d32 H31, rank-1 QK", facts, False, **shape)
     facts = random_facts(2600, 8, 64, rng=np.random.default_rng(0))
-    shape = {"with_": "argmax_fit", "n_heads": 127, "d_model": 8, "d_head": 8, "rank1_qk": True}
+    shape = {"with_": rote.ArgmaxFit(rank1_qk=True), "n_heads": 127, "d_model": 8, "d_head": 8}
     tokens("argmax_fit N64 S8 d8 H127, rank-1 QK", facts, False, **shape)
 
 
@@ -159,11 +160,11 @@ def mlp() -> None:
 
 
 def airports() -> None:
-    tokens("airports, auto", load_facts("airports"), tokens="chars")
-    tokens("cities, argmax_fit", load_facts("cities"), False, with_="argmax_fit")
+    tokens("airports, auto", rote.read("airports"))
+    tokens("cities, argmax_fit", rote.read("cities"), False, with_="argmax_fit")
     tokens(
         "languages, argmax_fit d16",
-        load_facts("languages"),
+        rote.read("languages"),
         False,
         with_="argmax_fit",
         d_model=16,
@@ -173,7 +174,7 @@ def airports() -> None:
 
 
 def llama() -> None:
-    tokens("airports as a stock Llama", load_facts("airports"), False, arch="llama", tokens="chars")
+    tokens("airports as a stock Llama", rote.read("airports"), False, arch="llama")
     facts = random_facts(4096, 4, 1000, rng=np.random.default_rng(0))
     shape: dict[str, Any] = {"arch": "llama", "n_heads": 32, "d_model": 64, "d_head": 64}
     tokens("random facts N1000 S4 d64 H32 as a stock Llama", facts, False, **shape)

@@ -22,8 +22,7 @@ import time
 import numpy as np
 import torch
 
-from rote.data import DistributionTable
-from rote.data.distribution_make import random_distributions
+from rote.data import DistributionTable, random_distributions
 from rote.solvers.encoder import encoder_bound
 
 

@@ -24,7 +24,7 @@ import torch
 
 import rote
 from rote.data import SequenceTable, random_sequences
-from rote.models.relu_transformer import chain
+from rote.models.kinds._relu_transformer import chain
 from rote.referee.exact import Values, evaluate, labels_of
 from rote.solvers.exact.blocks import memorise_blocks
 from rote.solvers.exact.blocks_fast import evaluate_blocks
@@ -34,7 +34,6 @@ from rote.solvers.exact.network import Network
 from rote.solvers.exact.slots import Precision, memorise_slots
 
 IntArray = npt.NDArray[np.int64]
-NEXT = "kajitsuka2025_next_token"
 
 
 def keys_and_labels(n: int, high: int, n_labels: int, seed: int = 0) -> tuple[IntArray, IntArray]:
@@ -113,9 +112,9 @@ def variant_c() -> None:
         show("C", n, c, network, right, middle - start, time.perf_counter() - middle)
 
 
-def _built(name: str, facts: rote.FactTable | SequenceTable, construction: str, **options: str) -> None:
+def _built(name: str, facts: rote.Table, options: rote.Options, dtype: str | None = None) -> None:
     start = time.perf_counter()
-    memory = rote.build(facts, with_=construction, **options)  # type: ignore[arg-type]
+    memory = rote.build(facts, options, dtype=dtype)
     c = memory.certificate
     print(
         f"{name:<34} params {c['params']:>7,}  (F1 {c['report']['params_first']}, {c['report']['identify']})  "
@@ -128,14 +127,14 @@ def _built(name: str, facts: rote.FactTable | SequenceTable, construction: str, 
 def next_token() -> None:
     facts = random_sequences(30_000, 32, 1000, 2, rng=np.random.default_rng(0))
     for dtype, variant in (("exact", "A"), ("exact", "C"), ("float64", "B")):
-        _built(f"next token, N 30,000, n 32, {dtype} {variant}", facts, NEXT, dtype=dtype, variant=variant)
+        _built(f"next token, N 30,000, n 32, {dtype} {variant}", facts, rote.BitExtraction(variant), dtype)
 
 
 def lengths() -> None:
     for n in (8, 32, 128, 512):
         facts = random_sequences(2000, n, 1000, 2, rng=np.random.default_rng(n))
         for variant in ("A", "C"):
-            _built(f"next token, N 2,000, n {n}, {variant}", facts, NEXT, variant=variant)
+            _built(f"next token, N 2,000, n {n}, {variant}", facts, rote.BitExtraction(variant))
 
 
 def seq2seq() -> None:
@@ -145,7 +144,7 @@ def seq2seq() -> None:
         labels = 1000 + rng.integers(classes, size=(t, 1000))
         facts = SequenceTable(table.contexts, labels[np.arange(t)[:, None], table.contexts], table.vocabulary)
         for variant in ("A", "C"):
-            _built(f"seq2seq, nN {n * t:,}, C {classes}, {variant}", facts, "kajitsuka2025_seq2seq", variant=variant)
+            _built(f"seq2seq, nN {n * t:,}, C {classes}, {variant}", facts, rote.SequenceBitExtraction(variant))
 
 
 def referee() -> None:

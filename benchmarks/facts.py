@@ -75,14 +75,14 @@ def peak_mb() -> float:
 
 def measure(what: str, path: Path) -> None:
     """Run one measurement and print it as JSON (in a process of its own)."""
-    from rote.data import read_facts
+    from rote.data import read
 
     base = peak_mb()
     start = time.perf_counter()
     if what == "reference":
         n_facts = reference(path)
     else:
-        n_facts = read_facts(path, tokens="chars" if what == "chars" else "cells")[0].n_facts
+        n_facts = read(path, tokens="chars" if what == "chars" else "cells").n_facts
     seconds = time.perf_counter() - start
     print(json.dumps({"facts": n_facts, "seconds": seconds, "peak": peak_mb(), "base": base}))
 

@@ -15,7 +15,7 @@ __all__ = ["theorem"]
 
 
 class _Constant(BitsPerParameter):
-    title = "Measured: 2 bits a parameter"
+    title = "Measured: 2 bits per parameter"
     bits = 2.0
     regime = "GPT-2-like models, 1000 exposures of each fact"
     citation = Citation(

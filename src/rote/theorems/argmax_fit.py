@@ -24,7 +24,7 @@ class _Theorem(Theorem):
     title = "Attention only, convex fit of the argmax"
     kind = "empirical"
     citation = dana2025("features of Theorem 1; fit by rote")
-    statement = "A convex fit of W_O on random heads holds about 1.4 bits a weight of it, for random tables."
+    statement = "A convex fit of W_O on random heads holds about 1.4 bits per weight of it, for random tables."
     promises = "recall of random tables, measured; verified fact by fact when built"
 
     def bound(self, setting: Setting) -> Bound:

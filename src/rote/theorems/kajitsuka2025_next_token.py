@@ -22,7 +22,7 @@ __all__ = ["theorem"]
 
 
 class _Theorem(BitExtraction):
-    title = "Bit extraction, one label a sequence"
+    title = "Bit extraction, one label per sequence"
     citation = kajitsuka2025("next-token prediction")
     statement = "O~(sqrt T) exact weights label any T sequences that differ by more than the order of their tokens."
     network = staticmethod(next_token_net)

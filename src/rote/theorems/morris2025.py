@@ -15,7 +15,7 @@ __all__ = ["theorem"]
 
 
 class _Constant(BitsPerParameter):
-    title = "Measured: 3.6 bits a parameter"
+    title = "Measured: 3.6 bits per parameter"
     bits = 3.6
     regime = "GPT-style models on random bits, bfloat16 and float32"
     citation = Citation(

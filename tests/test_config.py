@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rote.config import CONVENTIONS, Architecture, check_convention, check_dtype
+from rote.config import CONVENTIONS, Architecture, Shape, check_convention, check_dtype
 from rote.errors import ShapeError, UnknownName
 
 ARCH = Architecture(n_heads=3, d_model=8, d_head=4, context=5, vocab=11, n_layers=2, d_mlp=16)
@@ -33,6 +33,14 @@ def test_shapes_are_frozen() -> None:
 def test_impossible_sizes_are_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(ShapeError, match=field):
         Architecture.from_dict({**ARCH.to_dict(), field: value})
+
+
+def test_what_is_fixed_of_a_shape() -> None:
+    assert Shape().given == {}
+    assert Shape(n_heads=2, d_mlp=3).given == {"n_heads": 2, "d_mlp": 3}
+    for value in (0, -1, 1.5, "8", True, 10**13):
+        with pytest.raises(ShapeError, match="d_model"):
+            Shape(d_model=value)  # type: ignore[arg-type]
 
 
 def test_unknown_fields_get_the_nearest_name() -> None:

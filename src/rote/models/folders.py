@@ -71,7 +71,7 @@ def file_sha256(path: Path) -> str:
 def refuse_existing(path: Path, force: bool) -> None:
     """Refuse to touch what is already there, unless told to."""
     if path.exists() and not force:
-        raise OutputError(f"{path} exists already; name another directory, or pass --force to replace it.")
+        raise OutputError(f"{path} exists already; name another directory, or use force to replace it.")
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file; name a directory.")
     if path.is_dir() and any(path.iterdir()) and not (path / "certificate.json").is_file():

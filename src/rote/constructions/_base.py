@@ -183,6 +183,10 @@ class Construction(ABC, Generic[T, O]):
     """Whether `auto` tries it; one that needs to be told more than a table is only built by name."""
     shaped_by: ClassVar[tuple[str, ...]] = ("n_heads", "d_model", "d_head")
     """What of the shape may be given."""
+    example_options: ClassVar[Mapping[str, Any]] = {}
+    """Options with which the examples of the contract suite are built."""
+    seeded: ClassVar[bool] = True
+    """Whether the seed changes the weights."""
     exact: ClassVar[bool] = True
     """Whether `limit` is a promise: then more facts are refused before anything is computed."""
     estimate: ClassVar[str] = "bound"

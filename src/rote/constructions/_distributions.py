@@ -68,6 +68,7 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
     """
 
     accepts = ("distributions",)
+    example_options: ClassVar[Mapping[str, Any]] = {"starts": 1}
     exact = False
     method: ClassVar[Method]
     """What is done about the contexts that are left out: "interpolation" or "refit"."""
@@ -301,12 +302,12 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
     def examples(self, rng: np.random.Generator) -> list[tuple[DistributionTable, Shape | Architecture]]:
         from rote.data import random_distributions
 
-        return [(random_distributions(30, 2, 9, rng=rng, spread=1.5), Shape(d_model=3))]
+        return [(random_distributions(10, 2, 6, rng=rng, spread=1.5), Shape(d_model=2))]
 
     def near_misses(self, rng: np.random.Generator) -> list[tuple[DistributionTable, Shape | Architecture, str]]:
         from rote.data import random_distributions
 
-        table = random_distributions(30, 2, 9, rng=rng, spread=1.5)
+        table = random_distributions(10, 2, 6, rng=rng, spread=1.5)
         return [(table, Shape(), "width"), (table, Shape(d_model=3, d_head=4), "wider")]
 
 

@@ -120,9 +120,9 @@ def _format(construction: AnyConstruction) -> Dtype:
 def _built(construction: AnyConstruction, table: Any, shape: Shape | Architecture, seed: int) -> Any:
     from rote.pipeline import build, build_at
 
-    dtype = _format(construction)
+    dtype, options = _format(construction), construction.example_options
     if isinstance(shape, Architecture):
-        return build_at(construction, table, shape, dtype=dtype, rng=seed)
+        return build_at(construction, table, shape, construction.Options(**options), dtype=dtype, rng=seed)
     return build(
         table,
         construction.key,
@@ -131,6 +131,7 @@ def _built(construction: AnyConstruction, table: Any, shape: Shape | Architectur
         d_head=shape.d_head,
         d_mlp=shape.d_mlp,
         dtype=dtype,
+        options=options,
         rng=seed,
     )
 
@@ -157,7 +158,8 @@ def check_examples(construction: AnyConstruction) -> None:
         margin = first.min_margin[native]
         assert margin is None or margin > 0 or first.recall[native] < 1, f"{key}: no margin at its bound, {shape}"
         assert first.weights_sha256 == again.weights_sha256, f"{key}: not reproducible"
-        assert first.weights_sha256 != other.weights_sha256, f"{key}: the seed has no effect"
+        changed = first.weights_sha256 != other.weights_sha256
+        assert changed == construction.seeded, f"{key}: the seed has {'an' if changed else 'no'} effect on the weights"
         assert table.sha256 == before, f"{key}: the data were changed"
         assert repr(np.random.get_state()) == state[0], f"{key}: numpy's global random state was touched"  # noqa: NPY002
         assert torch.equal(torch.get_rng_state(), state[1]), f"{key}: torch's global random state was touched"

@@ -30,7 +30,7 @@ class _Theorem(Theorem):
         where="mlp_fit",
         venue="this software",
     )
-    statement = "A convex fit of a gated MLP's down projection holds about 1.2 bits per weight of it, for random tables."
+    statement = "A convex fit of a gated MLP's down projection holds about 1.2 bits per weight, for random tables."
     promises = "recall of random tables, measured; verified fact by fact when built"
 
     def bound(self, setting: Setting) -> Bound:

@@ -341,7 +341,7 @@ def plain_sheet(construction: AnyConstruction, c: Mapping[str, Any], place: str)
     heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
     mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] > 1 else ""
     stored = f" ({c['stored_params']:,} stored)" if c["stored_params"] != c["params"] else ""
-    kind = f"stock {c['report']['model_type']} model, " if c["arch"] != "rote" else ""
+    kind = f"stock {c['report']['model_type']} model, " if "model_type" in c["report"] else ""
     limit = f"; {construction.estimate} {c['bound']:,} facts" if c["bound"] else ""
     rows = []
     for name, recall in c["recall"].items():

@@ -126,12 +126,8 @@ class _Run:
         self.spec, self.recipe, self.seeds, self.report = spec, recipe, seeds, report
         self.counts = [len(table) for table in tables]
         self.goal = torch.tensor([math.ceil(needed * count - 1e-9) for count in self.counts], device=device)
-        stack: Stack
-        if spec.takes_vectors:
-            stack = VectorStack.of([t for t in tables if isinstance(t, VectorTable)])
-        else:
-            stack = TokenStack.of([t for t in tables if isinstance(t, FactTable)])
-        self.facts: Stack = stack.to(device)
+        stacks: type[Any] = VectorStack if spec.takes_vectors else TokenStack
+        self.facts: Stack = stacks.of(tables).to(device)
         drawn = [initial_weights(spec, np.random.default_rng([seed, 1])) for seed in seeds]
         self.weights = {
             name: torch.from_numpy(np.stack([one[name] for one in drawn]).astype(np.float32)).to(device)

@@ -6,7 +6,7 @@
 
 Nothing here knows a kind. A table says what it demands and scores what a model says, a construction hands over a model,
 a model writes and reads directories, the referee runs them with code of its own. Each kind is one file, found by its
-name: `rote/data/kinds`, `rote/constructions`, `rote/models`, `rote/referee`.
+name: `data/kinds`, `constructions`, `models/kinds`, `referee/judges`.
 """
 
 from __future__ import annotations
@@ -157,12 +157,10 @@ def choose(
         raise UnknownName("architecture", wanted, {one.arch for one in known.values()})
     able = [one for one in known.values() if one.arch == wanted and one.automatic and table.kind in one.accepts]
     if not able:
-        others = [key for key, one in known.items() if table.kind in one.accepts]
-        raise UsageError(
-            f"no construction of the architecture {wanted} takes {table.kind} by itself; name one of "
-            f"{', '.join(others) or 'none'}."
-        )
-    fields = {*options, *(name for name in shape.given if name == "d_mlp")}
+        others = [key for key, one in known.items() if table.kind in one.accepts and arch in (None, one.arch)]
+        advice = f"name one of {', '.join(others)}" if others else "leave the architecture open, or bring another table"
+        raise UsageError(f"no construction of the architecture {wanted} takes {table.kind} by itself; {advice}.")
+    fields = {*options, *shape.given}
     chosen = [one for one in able if all(name in one.told for name in fields)]
     if not chosen:
         raise UsageError(_clash(sorted(fields), able, "auto"))

@@ -40,6 +40,8 @@ class Table(Shown, ABC):
 
     kind: ClassVar[str]
     """The name of the file that defines the class, such as "facts"."""
+    endings: ClassVar[tuple[str, ...]] = ()
+    """Endings of files that hold only this kind, such as ".safetensors"; the explorer takes them too."""
     noun: ClassVar[str] = "facts"
     """What is counted."""
 

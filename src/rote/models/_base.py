@@ -122,7 +122,7 @@ class Model(ABC):
 
     @property
     def stored(self) -> int:
-        """Numbers in the file."""
+        """Numbers in the file; a kind that keeps some outside of the module's parameters counts them itself."""
         return sum(p.numel() for p in self.module.parameters())
 
     def ids(self, words: Sequence[str]) -> list[int]:

@@ -132,11 +132,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a model directory."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if not path.parent.is_dir():
-            raise CheckpointError(
-                f"{path.parent} does not exist; give the directory that `rote build -o` wrote."
-            ) from None
+            what = "is a file" if path.parent.exists() else "does not exist"
+            raise CheckpointError(f"{path.parent} {what}; give the directory that `rote build -o` wrote.") from None
         raise CheckpointError(
             f"{path.parent} has no {path.name}; it is no model directory of rote, or incomplete."
         ) from None

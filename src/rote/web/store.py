@@ -23,7 +23,8 @@ __all__ = ["MAX_UPLOAD_BYTES", "MAX_UPLOAD_LINES", "Store", "Upload"]
 MAX_UPLOAD_BYTES = 20_000_000
 MAX_UPLOAD_LINES = 200_000
 MAX_UPLOADS = 20
-ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".safetensors": "safetensors"}
+ROWS = (".csv", ".tsv", ".jsonl")
+"""Tables of cells that the page takes; kinds of tables may have endings of their own."""
 _PREFIX = "rote-ui-"
 
 
@@ -66,13 +67,11 @@ class Store:
     def begin_upload(self, name: str) -> tuple[str, str, str, Path]:
         """(id, label, kind, path) for a file of this name; an ending that is not known is refused."""
         label = clean_name(name)
-        kind = ENDINGS.get(Path(label).suffix.lower())
-        if kind is None:
-            raise DataError(
-                f"{label} is none of {', '.join(ENDINGS)}; save the facts as one of these and drop it again."
-            )
+        ending, known = Path(label).suffix.lower(), endings()
+        if ending not in known:
+            raise DataError(f"{label} is none of {', '.join(known)}; save the facts as one of these and drop it again.")
         id_ = self.new_id()
-        return id_, label, kind, self.root / f"upload-{id_}.{kind}"
+        return id_, label, ending[1:], self.root / f"upload-{id_}{ending}"
 
     def keep_upload(self, upload: Upload, in_use: frozenset[str] = frozenset()) -> None:
         """Take it in; the oldest ones that no build waits for make room."""
@@ -92,6 +91,13 @@ class Store:
     def close(self) -> None:
         """Remove the folder and all that is in it."""
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def endings() -> tuple[str, ...]:
+    """Endings of files that the page takes."""
+    from rote import data
+
+    return (*ROWS, *(ending for kind in data.registry().values() for ending in kind.endings))
 
 
 def has_words(folder: Path) -> bool:

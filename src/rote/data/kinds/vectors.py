@@ -48,6 +48,7 @@ class VectorTable(Table):
     reading: Reading | None = None
 
     kind: ClassVar[str] = "vectors"
+    endings: ClassVar[tuple[str, ...]] = (".safetensors",)
     noun: ClassVar[str] = "examples"
 
     def __post_init__(self) -> None:

@@ -55,8 +55,8 @@ class Bounds(Shown, Sequence[Bound]):
         )
         return Sheet(
             f"{arch.n_layers} layer{'s' if arch.n_layers > 1 else ''}, {arch.n_heads} "
-            f"head{'s' if arch.n_heads > 1 else ''} of width {arch.d_head}, d_model {arch.d_model}, d_mlp {arch.d_mlp}, "
-            f"context {arch.context}, vocabulary {arch.vocab:,}",
+            f"head{'s' if arch.n_heads > 1 else ''} of width {arch.d_head}, d_model {arch.d_model}, "
+            f"d_mlp {arch.d_mlp}, context {arch.context}, vocabulary {arch.vocab:,}",
             lines=(
                 f"{parts.total:,} parameters in {self.setting.dtype}: embedding {parts.embedding:,}, positions "
                 f"{parts.positions:,}, attention {parts.attention:,}, MLP {parts.mlp:,}, unembedding "

@@ -214,3 +214,75 @@ def test_nothing_that_a_user_calls_changes_what_it_was_given() -> None:
     rote.verify(rote.build(table), table, dtype="bfloat16")
     assert (table.sha256, table.contexts.tolist()) == (before[0], before[1].tolist())
     assert repr(np.random.get_state()) == state[0] and torch.equal(torch.get_rng_state(), state[1])
+
+
+EDITS: dict[str, tuple[object, ...]] = {
+    "weights_sha256": ("zzz", None, 5),
+    "dtype": ("zzz", "bfloat16", "exact", None),
+    "model": (None, 5, [], "grafted", "attention_layer", "zzz"),
+    "data": (None, 5, "zzz", []),
+    "construction": (None, 5, "zzz", []),
+    "options": (None, 5, "zzz", []),
+    "files_sha256": ({},),
+    "shape": ({},),
+    "recall": (1.0,),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in EDITS.items() for value in values])
+def test_an_edited_certificate_is_refused_in_a_sentence(tmp_path: Path, field: str, value: object) -> None:
+    rote.build(_facts(), "dana2025_cor1").save(tmp_path / "m")
+    path = tmp_path / "m" / "certificate.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    with pytest.raises(rote.RoteError):
+        rote.verify(tmp_path / "m", _facts())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("target", 5), ("columns", 5), ("tokens", "zzz"), ("tokens", 5), ("weight", []), ("kind", {})]
+)
+def test_an_edited_reading_is_refused_in_a_sentence(tmp_path: Path, name: str, value: object) -> None:
+    (tmp_path / "a.csv").write_text("k,j,v\na,b,c\nd,b,e\n")
+    rote.build(rote.read(tmp_path / "a.csv")).save(tmp_path / "m")
+    path = tmp_path / "m" / "certificate.json"
+    record = json.loads(path.read_text())
+    record["read"]["choices"][name] = value
+    path.write_text(json.dumps(record))
+    with pytest.raises(rote.RoteError):
+        rote.verify(tmp_path / "m")
+
+
+def test_a_file_that_the_certificate_does_not_list_is_refused(tmp_path: Path) -> None:
+    rote.build(_facts(), "dana2025_cor1").save(tmp_path / "m")
+    (tmp_path / "m" / "adapter_config.json").write_text("{}")
+    with pytest.raises(rote.RoteError, match=r"adapter_config\.json is not listed"):
+        rote.load(tmp_path / "m")
+
+
+def test_a_vocabulary_of_one_token_can_be_asked(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("a,b\nx,x\n")
+    memory = rote.build(rote.read(tmp_path / "one.csv"))
+    assert [one.token for one in memory.ask("x")] == ["x"]
+
+
+def test_a_seed_may_be_a_number_of_numpy() -> None:
+    first, second = (rote.build(_facts(), "dana2025_cor1", rng=rng) for rng in (3, np.int64(3)))  # type: ignore[arg-type]
+    assert first.certificate.weights_sha256 == second.certificate.weights_sha256
+    assert second.certificate.seed == 3
+    for wrong in (True, "0", 1.5, None):
+        with pytest.raises(rote.RoteError, match="seed"):
+            rote.build(_facts(), rng=wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_no_table_and_no_construction_is_refused() -> None:
+    memory = rote.build(_facts(), "dana2025_cor1")
+    with pytest.raises(rote.RoteError, match=r"rote\.verify needs a table, got a str"):
+        rote.verify(memory, "facts.csv")  # type: ignore[arg-type]
+    for wrong in (None, 3, rote.ArgmaxFit):
+        with pytest.raises(rote.RoteError, match="with_ is a construction's key"):
+            rote.build(_facts(), wrong)  # type: ignore[arg-type]
+    with pytest.raises(rote.RoteError, match="has the options already"):
+        rote.build(_facts(), rote.ArgmaxFit(), options={"refine": True})
+    classes, real = random_vectors(12, 4, 6, rng=RNG(1), n_classes=3), random_vectors(12, 4, 6, rng=RNG(1))
+    with pytest.raises(rote.RoteError, match="made for other targets"):
+        rote.verify(rote.build(classes), real)

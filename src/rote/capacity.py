@@ -11,7 +11,7 @@ from rote.config import Architecture, Shape, check_dtype
 from rote.constructions import AnyConstruction, Construction, NoPlan, Plan, Progress, quiet
 from rote.constructions._base import SupportsSheet
 from rote.data.table import Table
-from rote.errors import RoteError, UsageError
+from rote.errors import RoteError, UnknownName, UsageError
 from rote.plot.sheet import Grid, Sheet, Shown, megabytes, number
 from rote.theorems import Bound, Demand, Setting
 
@@ -150,6 +150,9 @@ def plan(
     not have them. The number
     format is float32, or what a construction is made for, unless `dtype` says otherwise.
     """
+    archs = {one.arch for one in constructions.registry().values()}
+    if arch not in (None, *archs):
+        raise UnknownName("architecture", str(arch), archs)
     named = None if only is None else [constructions.get(key) for key in only]
     if isinstance(data, Demand):
         given = {"dtype": dtype, "n_heads": n_heads, "d_model": d_model, "max_params": max_params}

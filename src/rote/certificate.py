@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rote.config import DTYPES
 from rote.data.reading import Reading
 from rote.errors import CheckpointError
 from rote.plot.sheet import Sheet, Shown
@@ -26,6 +28,21 @@ __all__ = ["Certificate", "json_bytes"]
 def json_bytes(record: Mapping[str, Any]) -> bytes:
     """A JSON file's content."""
     return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "Mapping": (Mapping,),
+    "None": (type(None),),
+}
+
+
+def _allowed(declared: str) -> tuple[type, ...]:
+    """The types that a field's annotation allows."""
+    return tuple(kind for part in re.sub(r"\[[^\]]*\]", "", declared).split(" | ") for kind in _TYPES[part])
 
 
 @dataclass(frozen=True)
@@ -101,11 +118,11 @@ class Certificate(Shown, Mapping[str, Any]):
         missing = [name for name in needed if name not in record]
         if missing:
             raise CheckpointError(f"{where} lacks {missing[0]}; the file was edited or is foreign, build it again.")
-        for name in ("shape", "recall", "min_margin", "files_sha256", "params_by_convention"):
-            if not isinstance(record[name], Mapping):
+        for name, item in known.items():
+            if name in record and not isinstance(record[name], _allowed(str(item.type))):
                 raise CheckpointError(f"{where} lacks a {name} that can be read; the file was edited, build it again.")
-        if not isinstance(record.get("read"), (Mapping, type(None))):
-            raise CheckpointError(f"{where} lacks a reading that can be read; the file was edited, build it again.")
+        if record["dtype"] not in DTYPES:
+            raise CheckpointError(f"{where} names no number format in dtype; the file was edited, build it again.")
         values = {name: record[name] for name in known if name in record}
         return cls(**values, claims={name: value for name, value in record.items() if name not in known})
 

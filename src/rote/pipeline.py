@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote import constructions, models, referee
+from rote import constructions, data, models, referee
 from rote._version import __version__
 from rote.certificate import Certificate
 from rote.config import Architecture, Shape
@@ -143,10 +143,13 @@ def choose(
 ) -> list[Choice]:
     """The constructions to try, each with its options; what does not go together is refused."""
     known = constructions.registry()
+    if not isinstance(with_, (str, Options)):
+        raise UsageError(f"with_ is a construction's key, its Options record, or auto, not a {type(with_).__name__}.")
     if isinstance(with_, Options):
         named = next((one for one in known.values() if one.Options is type(with_)), None)
         if named is None or options:
-            raise UsageError(f"{type(with_).__name__} is the record of no construction, or options are given twice.")
+            why = "is the record of no construction" if named is None else "has the options already; give them there"
+            raise UsageError(f"{type(with_).__name__} {why}.")
         return [_fitting(named, with_, table, shape, arch)]
     if with_ != "auto":
         if with_ not in known:
@@ -349,7 +352,12 @@ def load(directory: str | Path) -> Memory:
         folders.read_json(folder / folders.CERTIFICATE), str(folder / folders.CERTIFICATE)
     )
     folders.check_files(folder, certificate)
-    return Memory(folder, models.get(certificate.model).read(folder, certificate), certificate)
+    constructions.get(certificate.construction)
+    data.kind(certificate.data)
+    model = models.get(certificate.model).read(folder, certificate)
+    if model.arch.to_dict() != dict(certificate.shape):
+        raise CheckpointError(f"{folder} holds a model of another shape than its certificate names; it was edited.")
+    return Memory(folder, model, certificate)
 
 
 def verify(
@@ -375,6 +383,8 @@ def verify(
         if table is None:
             raise UsageError("a module has no certificate that could name its facts; give the table.")
         return referee.judge_module(model, table, dtype or "float32", tolerance=tolerance)
+    if table is not None and not isinstance(table, Table):
+        raise UsageError(f"rote.verify needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     certificate = model.certificate
     known = model.table() if table is None else model.prepared(table)
     if not (other_facts or certificate.refers_to(known)):
@@ -407,8 +417,8 @@ def _as_generator(rng: np.random.Generator | int) -> tuple[np.random.Generator, 
     """A generator, and the seed if it was given as one."""
     import numpy as np
 
-    if isinstance(rng, int):
-        if rng < 0:
-            raise UsageError(f"a seed is a whole number from 0, got {rng}.")
-        return np.random.default_rng(rng), rng
-    return rng, None
+    if isinstance(rng, np.random.Generator):
+        return rng, None
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
+        raise UsageError(f"a seed is a whole number from 0, or a numpy Generator, got {rng!r}.")
+    return np.random.default_rng(int(rng)), int(rng)

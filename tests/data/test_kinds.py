@@ -66,6 +66,9 @@ def test_the_registry_names_the_nearest_kind() -> None:
 
 
 def test_what_a_file_holds_is_found_out(tmp_path: Path) -> None:
+    # Another name or another place of the column may well be a part of facts.
+    for text in ("animal,sex,weight\ncat,m,4\ncat,f,3\n", "item,count,colour\ncup,1,red\ncup,2,blue\n"):
+        assert read(put(tmp_path, text, "plain.csv")).kind == "facts"
     facts = put(tmp_path, "a,b,count\np,q,1\nr,q,2\n")
     assert read(facts).kind == "facts"  # no context repeats, so the last column is the target
     counts = put(tmp_path, "a,b,count\np,q,1\np,r,2\n", "counts.csv")

@@ -92,7 +92,7 @@ def test_sliders_move_the_chart(opened: Page, explorer: Explorer) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     until(page, "new URLSearchParams(location.search).get('d_model') === '66'")
-    until(page, "document.querySelector('#bound-command code').textContent.includes('--d-model 66')")
+    until(page, "document.querySelector('#bound-command code')?.textContent.includes('--d-model 66')")
     known = api(explorer, "/api/bounds?axis=heads&d_model=66")
     line = next(one for one in known["lines"] if one["theorem"] == "dana2025_cor1")
     until(page, f"document.querySelector('#chart').data.some(t => t.y[0] === {line['y'][0]})")
@@ -146,7 +146,7 @@ def test_failing_conditions_are_greyed_and_explained(opened: Page) -> None:
 def test_which_shape_for_so_many_facts(opened: Page, explorer: Explorer) -> None:
     page = opened.page
     page.get_by_label("Number of facts").fill("2,500")
-    until(page, "document.querySelector('#plan-command code').textContent.includes('--facts 2500')")
+    until(page, "document.querySelector('#plan-command code')?.textContent.includes('--facts 2500')")
     known = api(explorer, "/api/plan?facts=2500&vocab=1000&context=32")
     assert page.locator(".plans a").all_inner_texts() == [one["construction"] for one in known["plans"]]
 
@@ -185,13 +185,13 @@ def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_p
     # By a real drop here, by the file chooser elsewhere.
     making = "text => { const d = new DataTransfer(); d.items.add(new File([text], 'rivers.csv')); return d; }"
     page.dispatch_event("#drop", "drop", {"dataTransfer": page.evaluate_handle(making, RIVERS)})
-    until(page, "document.querySelector('#checks').textContent.includes('4 facts')")
+    until(page, "document.querySelector('#checks')?.textContent.includes('4 facts')")
     assert page.locator("#sample li").all_inner_texts() == [
         "(Danube, source) -> Black Forest", "(Danube, mouth) -> Black Sea",
         "(Rhine, source) -> Alps", "(Rhine, mouth) -> North Sea",
     ]  # fmt: skip
     page.get_by_role("button", name="words").click()
-    until(page, "document.querySelector('#checks .command code').textContent.includes('--tokens words')")
+    until(page, "document.querySelector('#checks .command code')?.textContent.includes('--tokens words')")
     page.get_by_role("button", name="whole cells").click()
     page.locator("#with").select_option("dana2025_cor1")
     until(page, "document.querySelector('#checks').getAttribute('aria-busy') === null")
@@ -321,7 +321,7 @@ def test_distributions_go_the_same_way(opened: Page) -> None:
     page.wait_for_selector("#checks .conditions")
     rows = [f"{a},{b},{c},{1 + (i * j) % 5}" for i, a in enumerate("pq") for j, b in enumerate("rst") for c in "xyz"]
     drop(page, "next.csv", "\n".join(("first,second,then,count", *rows, "")))
-    until(page, "document.querySelector('#checks').textContent.includes('6 contexts')")
+    until(page, "document.querySelector('#checks')?.textContent.includes('6 contexts')")
     assert "taken for counts" in page.locator("#checks").inner_text()
     assert page.get_by_label("Counts").input_value() == "count"
     assert page.get_by_label("Target").input_value() == "then"
@@ -352,9 +352,9 @@ def test_a_hostile_csv_is_text(opened: Page) -> None:
         ("page.html", "<script>", ".csv, .tsv, .jsonl"),
     ):
         drop(page, name, content)
-        until(page, "words => document.querySelector('#upload').textContent.includes(words)", arg=words)
+        until(page, "words => document.querySelector('#upload')?.textContent.includes(words)", arg=words)
     drop(page, "<script>window.hacked=6</script>.csv", HOSTILE)
-    until(page, "document.querySelector('#checks').textContent.includes('4 facts')")
+    until(page, "document.querySelector('#checks')?.textContent.includes('4 facts')")
     assert "<script>window.hacked = 1</script>" in page.locator("#sample").inner_text()
     page.locator("#with").select_option("dana2025_cor1")
     until(page, "document.querySelector('#checks').getAttribute('aria-busy') === null")
@@ -430,7 +430,7 @@ def test_a_running_sweep_is_followed(browser: Any, explorer: Explorer) -> None:
             assert page.locator("#progress .tag").inner_text() == "running"
             for heads in (3, 4, 6):
                 journal.put(sweep.name, *results_of(sweep, heads))
-            until(page, "document.querySelector('#progress').textContent.includes('10 of 12 cells')")
+            until(page, "document.querySelector('#progress')?.textContent.includes('10 of 12 cells')")
             until(page, "document.querySelector('#fit-0').data?.length > 2")
             assert (
                 page.evaluate("document.querySelector('#fit-0').data.find(t => t.name === 'mean over seeds').y.length")
@@ -439,9 +439,9 @@ def test_a_running_sweep_is_followed(browser: Any, explorer: Explorer) -> None:
             assert "b = 8" in page.locator("#fit-words").inner_text()
             assert "rote fit now/night.db --x n_heads --y capacity" in page.locator("#fit-words").inner_text()
             page.locator("#fit-law").select_option("power")
-            until(page, "document.querySelector('#fit-words').textContent.includes('--law power')")
+            until(page, "document.querySelector('#fit-words')?.textContent.includes('--law power')")
             journal.put(sweep.name, *results_of(sweep, 8))
-            until(page, "document.querySelector('#progress .tag').textContent === 'complete'")
+            until(page, "document.querySelector('#progress .tag')?.textContent === 'complete'")
             page.reload()
             until(page, "document.querySelector('#fit-words')?.textContent.includes('--law power')")
             assert opened.faults == []

@@ -22,11 +22,13 @@ def read(source: str, choices: Choices, *, kind: str | None = None) -> Table:
     if reading is None:
         return table
     out = console(stderr=True)
+    if kind is not None and choices.kind is None:
+        out.print(f"{source} is read as {kind}, as what was asked for takes only these.", markup=False)
     if reading.n_duplicates:
         out.print(f"{reading.n_duplicates:,} exact duplicates dropped.", markup=False)
     if reading.n_conflicts_resolved:
         kept = choices.on_conflict
         out.print(f"{reading.n_conflicts_resolved:,} contradictory facts dropped, the {kept} kept.", markup=False)
     if choices.weight is None and reading.weight is not None:
-        out.print(f"column {reading.weight!r} is taken for counts.", markup=False)
+        out.print(f"column {reading.weight!r} is taken for counts; name another --target to read facts.", markup=False)
     return table

@@ -67,7 +67,8 @@ class _Construction(TokenConstruction[ArgmaxFit]):
                     best = arch
         best = best or small
         if best is None:
-            return NoPlan(self.key, f"{demand.n_heads or 'no number of'} heads of the given widths hold so many facts")
+            heads = "any number of heads" if demand.n_heads is None else f"heads, {demand.n_heads} in number,"
+            return NoPlan(self.key, f"{heads} of the given widths do not hold so many facts")
         return self.as_plan(best, demand)
 
     @staticmethod

@@ -11,6 +11,7 @@ import numpy as np
 
 from rote.data.outputs import Outputs
 from rote.data.verification import Verification, finite
+from rote.errors import UsageError
 from rote.plot.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -56,13 +57,14 @@ class Divergence(Verification):
 
     def confirms(self, claim: Mapping[str, Any]) -> bool:
         """Whether the model is no farther off than the certificate says."""
-        claimed = (claim.get("kl_by_dtype") or {}).get(self.dtype)
-        return claimed is None or self.kl <= claimed + _SLACK + _SLACK * abs(claimed)
+        by_dtype = claim.get("kl_by_dtype")
+        claimed = by_dtype.get(self.dtype) if isinstance(by_dtype, Mapping) else None
+        return not isinstance(claimed, (int, float)) or self.kl <= claimed + _SLACK + _SLACK * abs(claimed)
 
     def remark(self, claim: Mapping[str, Any]) -> str:
         """How far above what any model of the width can do."""
         best = claim.get("encoder_kl")
-        if best is None:
+        if not isinstance(best, (int, float)):
             return ""
         gap = self.kl - best
         return f"No model of this width is below {best:.6f} nats; gap {f'{gap:.2g}' if gap > 1e-9 else 'below 1e-9'}."
@@ -105,6 +107,11 @@ def score_divergence(table: DistributionTable, outputs: Outputs, dtype: str) -> 
     agree = 0
     for rows in outputs.parts(table.n_facts):
         scores = outputs.scores(table.inputs(rows)).to(torch.float64)[:, : table.vocab]
+        if scores.shape != (rows.stop - rows.start, table.vocab):
+            raise UsageError(
+                f"the model must give a score for each of {table.vocab} tokens, but its outputs have shape "
+                f"{tuple(scores.shape)}; it was made for other tokens."
+            )
         pi = torch.tensor(table.probabilities[rows])
         logs = scores - scores.max(dim=1, keepdim=True).values
         logs = logs - torch.log(torch.exp(logs).sum(dim=1, keepdim=True))

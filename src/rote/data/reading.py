@@ -131,11 +131,25 @@ class Reading:
         """The inverse of `to_dict`, without the path."""
         try:
             choices = Choices(**_tuples(record["choices"]))
+            _check_choices(choices)
             return cls(**{**_tuples(record), "choices": choices})
         except (AttributeError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"the certificate does not say how its data were read ({error}); the file was edited."
             ) from None
+
+
+def _check_choices(choices: Choices) -> None:
+    """Refuse choices of other types than they were written with."""
+    for names in (choices.target, choices.columns):
+        if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
+            raise TypeError(f"columns are {names!r}")
+    for name in (choices.kind, choices.weight):
+        if not isinstance(name, (str, type(None))):
+            raise TypeError(f"a name is {name!r}")
+    if choices.tokens is not None:
+        check_tokens(str(choices.tokens))
+    check_on_conflict(str(choices.on_conflict))
 
 
 def _tuples(record: Mapping[str, Any]) -> dict[str, Any]:

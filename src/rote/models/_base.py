@@ -138,7 +138,8 @@ class Model(ABC):
         ids = self.ids(words)
         assert self.wording is not None, "a model without words refuses to encode them"
         with torch.no_grad():
-            logits = self.logits(torch.tensor([ids]))[0].to(torch.float64)
+            # A vocabulary of one token has two rows of weights, as no shape is narrower.
+            logits = self.logits(torch.tensor([ids]))[0, : len(self.wording.vocabulary)].to(torch.float64)
         probabilities = torch.softmax(logits, dim=0)
         best = torch.topk(logits, min(top, len(logits))).indices.tolist()
         return [Answer(self.wording.vocabulary[i], float(probabilities[i]), float(logits[i])) for i in best]

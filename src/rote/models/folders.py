@@ -148,19 +148,25 @@ def read_json(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a safetensors file (torch); a truncated or foreign file is refused."""
+def read_tensors(path: Path, dtype: str | None = None) -> dict[str, Any]:
+    """The tensors of a safetensors file (torch), of one number format if it is named; what does not fit is refused."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     if not path.is_file():
         raise CheckpointError(f"{path.parent} has no {path.name}; it is no model directory of rote, or incomplete.")
     try:
-        return load_file(path)
+        tensors: dict[str, Any] = load_file(path)
     except (SafetensorError, ValueError, OSError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); the file is truncated or damaged, build it again."
         ) from None
+    other = next((name for name, tensor in tensors.items() if dtype not in (None, str(tensor.dtype)[6:])), None)
+    if other is not None:
+        raise CheckpointError(
+            f"{path}: {other} is not of the format {dtype} that the certificate names; it was edited."
+        )
+    return tensors
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -186,6 +192,11 @@ def check_files(folder: Path, certificate: Mapping[str, Any]) -> None:
             raise CheckpointError(
                 f"{path} is not what its certificate speaks of; it was changed or truncated, build it again."
             )
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".safetensors") and path.name not in (CERTIFICATE, *certificate["files_sha256"]):
+            raise CheckpointError(f"{path} is not listed in the certificate beside it; remove it, or build it again.")
+    if weights_hash(certificate["files_sha256"]) != certificate["weights_sha256"]:
+        raise CheckpointError(f"{folder / CERTIFICATE} has two hashes for the weights; the file was edited.")
 
 
 def reading_record(reading: Reading | None) -> dict[str, Any] | None:

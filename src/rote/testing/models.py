@@ -62,13 +62,15 @@ def _certificate(model: Model, folder: Path) -> Mapping[str, Any]:
     """What a model reads of its certificate."""
     tokens = "cells" if model.wording is None else model.wording.tokens
     number = getattr(model, "dtype", None) or next((str(p.dtype)[6:] for p in model.module.parameters()), "exact")
+    files = folders.hashes(folder)
     return {
+        "weights_sha256": folders.weights_hash(files),
         "model": model.kind,
         "shape": model.arch.to_dict(),
         "dtype": number,
         "tokens": tokens,
         "params_by_convention": model.counts,
-        "files_sha256": folders.hashes(folder),
+        "files_sha256": files,
         **model.claims,
     }
 

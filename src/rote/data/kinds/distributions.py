@@ -330,7 +330,10 @@ class DistributionTable(TokenTable):
     @classmethod
     def stored(cls, folder: Path, certificate: Mapping[str, Any], words: tuple[str, ...]) -> DistributionTable:
         """The table of a model directory, smoothed as it was for building."""
-        smoothing = float(certificate.get("smoothing") or 0.0) - float(certificate.get("stored_smoothing") or 0.0)
+        try:
+            smoothing = float(certificate.get("smoothing") or 0.0) - float(certificate.get("stored_smoothing") or 0.0)
+        except (TypeError, ValueError):
+            raise CheckpointError(f"the certificate of {folder} names no smoothing; the file was edited.") from None
         contexts, prior, rows = unpack(folder / FILE, len(words))
         name = str(certificate.get("facts_name") or folder.name)
         return cls(contexts, prior, rows, Vocabulary(words), name).smoothed(smoothing)
@@ -355,7 +358,8 @@ class DistributionTable(TokenTable):
             return 0
         raw = source.rows
         weight = _weight_column(raw.columns, choices)
-        if weight is None:
+        if weight is None or (choices.weight is None and raw.columns[-1] != "count"):
+            # A column of some other name, or in another place, may well be a part of facts.
             return 0
         try:
             target, columns = raw.roles(choices.one_target, choices.columns, weight)

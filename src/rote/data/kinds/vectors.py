@@ -186,6 +186,11 @@ class VectorTable(Table):
         for part in outputs.parts(self.n_facts):
             answers = outputs.values(self.inputs(part)).detach().cpu().double().numpy()
             goals = self.targets[part].reshape(len(answers), -1)
+            if answers.size != goals.size:
+                raise UsageError(
+                    f"these examples have {goals.shape[1]} real target{'s' if goals.shape[1] > 1 else ''} each, and "
+                    f"the model gives {answers.size // len(answers)} numbers; it was made for other targets."
+                )
             errors = np.abs(answers.reshape(goals.shape) - goals).max(axis=1) / scale
             largest = max(largest, float("inf") if np.isnan(errors).any() else float(errors.max()))
 
@@ -232,6 +237,8 @@ class VectorTable(Table):
 
     def write(self, path: str | os.PathLike[str]) -> Choices:
         """Write a safetensors file with `contexts`, `queries`, and `labels` or `targets`."""
+        if Path(path).suffix.lower() != ".safetensors":
+            raise UsageError(f"vectors are written to a file that ends in .safetensors, got {Path(path).name!r}.")
         from safetensors import SafetensorError
         from safetensors.numpy import save_file
 

@@ -110,7 +110,8 @@ class AttentionLayerModel(Model):
     @classmethod
     def read(cls, folder: Path, certificate: Mapping[str, Any]) -> AttentionLayerModel:
         _, arch = folders.read_config(folder, cls.kind)
-        return cls(arch, folders.read_tensors(folder / "model.safetensors"), dtype=str(certificate["dtype"]))
+        dtype = str(certificate["dtype"])
+        return cls(arch, folders.read_tensors(folder / "model.safetensors", dtype), dtype=dtype)
 
     @classmethod
     def examples(cls, seed: int) -> list[AttentionLayerModel]:

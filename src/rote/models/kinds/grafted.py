@@ -63,7 +63,11 @@ class GraftedModel(Model):
 
     @classmethod
     def read(cls, folder: Path, certificate: Mapping[str, Any]) -> GraftedModel:
-        return cls(folder, shape_of(folders.read_json(folder / "config.json")), certificate["params_by_convention"])
+        try:
+            arch = shape_of(folders.read_json(folder / "config.json"))
+        except KeyError as error:
+            raise CheckpointError(f"{folder / 'config.json'} has no {error.args[0]}; it is of another model.") from None
+        return cls(folder, arch, certificate["params_by_convention"])
 
     def at(self, folder: Path) -> GraftedModel:
         return GraftedModel(folder, self.arch, self.counts)

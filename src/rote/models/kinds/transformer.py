@@ -166,7 +166,7 @@ class TransformerModel(Model):
             )
         return cls(
             arch,
-            folders.read_tensors(folder / "model.safetensors"),
+            folders.read_tensors(folder / "model.safetensors", str(certificate["dtype"])),
             wording=folders.read_wording(folder, certificate, arch),
             dtype=str(certificate["dtype"]),
             activation=activation,

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["read"]
 
 
-def read(source: str, choices: Choices, *, kind: str | None = None) -> Table:
-    """A table from a file or by a shipped name; what was dropped or taken for granted is said on stderr."""
+def read(source: str, choices: Choices, *, kind: str | None = None, named: bool = False) -> Table:
+    """A table from a file or by a shipped name; what was dropped or taken for granted is said on stderr.
+
+    `kind` is what was asked for takes; nothing is said of it where the construction was `named`.
+    """
     from rote import data
 
     table = data.read(source, choices=choices if kind is None else dataclasses.replace(choices, kind=kind))
@@ -22,8 +25,8 @@ def read(source: str, choices: Choices, *, kind: str | None = None) -> Table:
     if reading is None:
         return table
     out = console(stderr=True)
-    if kind is not None and choices.kind is None:
-        out.print(f"{source} is read as {kind}, as what was asked for takes only these.", markup=False)
+    if kind is not None and not named:
+        out.print(f"{source} is read as {kind}, as the options that were given are for these.", markup=False)
     if reading.n_duplicates:
         out.print(f"{reading.n_duplicates:,} exact duplicates dropped.", markup=False)
     if reading.n_conflicts_resolved:

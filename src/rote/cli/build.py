@@ -61,7 +61,7 @@ def build(
 
     refuse_existing(output, force)
     refuse_foreign(with_, options)
-    table = read(source, choices, kind=kind_for(with_, options))
+    table = read(source, choices, kind=kind_for(with_, options), named=with_ != "auto")
     with display(table.n_facts, enabled=not as_json) as progress:
         memory = pipeline.build(
             table,

@@ -64,7 +64,7 @@ def plan(
             raise UsageError(
                 f"FACTS already says what there is; leave out --{' and --'.join(given)} (columns are --columns)."
             )
-        table = read(source, choices, kind=kind_for(with_, options))
+        table = read(source, choices, kind=kind_for(with_, options), named=with_ != "auto")
         answer = capacity.plan(
             table,
             only,

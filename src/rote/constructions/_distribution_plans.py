@@ -41,12 +41,14 @@ def shapes_that_reach(
     The table has full support. A refusal where a fixed d_model or number of heads makes it impossible.
     """
     search = _Search(construction, table, kl, shape.n_heads, shape.d_head, starts, seed, progress)
-    plans = [search.plan(d, heads, dtype) for d, heads in _reaching(search, table, kl, shape.d_model)]
-    if not plans:
+    reached = False
+    for d, heads in _reaching(search, table, kl, shape.d_model):
+        reached = True
+        yield search.plan(d, heads, dtype)
+    if not reached:
         raise CapacityError(
             f"no shape reaches {kl:g} nats under these conditions; allow more heads, width or parameters."
         )
-    yield from plans
 
 
 def _reaching(search: _Search, table: DistributionTable, kl: float, d_model: int | None) -> Iterator[tuple[int, int]]:

@@ -5,9 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 REPRODUCED ?= reproduced
+MINUTES ?= 10
+SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real reproduce browser check format docs bench clean
+.PHONY: help setup demo test test-real reproduce browser check format docs bench attack clean
 
 help:  ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +73,9 @@ docs: $(STAMP)  ## refresh tables, sessions and figures in README and docs
 # Grafts have a benchmark too (benchmarks/graft.py), which needs the model of `make test-real`.
 bench: $(STAMP)  ## run the benchmarks (half an hour or more)
 	@for f in $(filter-out benchmarks/graft.py,$(wildcard benchmarks/*.py)); do echo "== $$f"; $(BIN)/python $$f || exit 1; done
+
+attack: $(STAMP)  ## attack it for MINUTES=10: readers, certificates, tampering, kills, explorer, cluster
+	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m attacks --minutes $(MINUTES) --seed $(SEED)
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,8 +1,8 @@
 """What a campaign is, and how one is run.
 
-A campaign is a module of this package with `title`, one line; `promise`, what must hold whatever is tried; and `trials`,
-which attacks for as long as it is asked to and yields what happened. The same seed gives the same attacks, so that a
-failure can be repeated: it carries the seed and a description of the try.
+A campaign is a module of this package with `title`, one line; `promise`, what must hold whatever is tried; and
+`trials`, which attacks for as long as it is asked to and yields what happened. The same seed gives the same attacks, so
+that a failure can be repeated: it carries the seed and a description of the try.
 """
 
 from __future__ import annotations

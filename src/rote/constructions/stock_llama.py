@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, stored_bytes
 from rote.constructions._data import check_sizes, wording
+from rote.data.stock import library
 from rote.data.verification import finite
-from rote.errors import FactsLost, MissingExtra, UsageError
+from rote.errors import FactsLost, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rote.solvers.llama_plan import LlamaShape
 
 __all__ = ["StockLlama", "construction"]
+
+_MARKS = {"": "every character", " ": "white space", "\t": "a tab"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class _Construction(Construction["FactTable", StockLlama]):
             params = stock.params(arch.vocab)
             return Plan(self.key, arch, params, stored_bytes(params, dtype), table.n_facts, dtype=dtype)
 
-        _refuse_tabs(table)
+        _refuse_unspoken(table)
         if shape.n_heads is not None and shape.d_model is not None:
             yield as_plan(LlamaShape(shape.d_model, shape.n_heads, shape.d_head or shape.d_model))
             return
@@ -68,10 +71,10 @@ class _Construction(Construction["FactTable", StockLlama]):
     def check(self, table: FactTable, arch: Architecture, options: StockLlama) -> None:
         sizes = (("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))
         check_sizes(table.noun, *sizes)
-        _refuse_tabs(table)
+        _refuse_unspoken(table)
 
     def build(self, job: Job[FactTable, StockLlama]) -> Model:
-        _quiet_transformers()
+        library("a stock Llama checkpoint")
         import torch
 
         from rote.models.kinds.llama import LlamaModel
@@ -129,19 +132,33 @@ class _Construction(Construction["FactTable", StockLlama]):
         return [(tabbed, Architecture(2, 8, 8, 2, 3, d_mlp=1, gated=True), "tab")]
 
 
-def _refuse_tabs(table: FactTable) -> None:
-    tabbed = next((token for token in table.vocabulary.tokens if "\t" in token), None)
-    if tabbed is not None and table.tokens == "cells":
-        raise UsageError(f"the token {tabbed!r} holds a tab, which separates tokens in a stock tokenizer; rename it.")
+def _refuse_unspoken(table: FactTable) -> None:
+    """Refuse tokens of contexts that a stock tokenizer would not read as they are meant, before anything is built.
+
+    It cuts a text at the separator and looks the parts up, so a token that is read right alone is right everywhere.
+    """
+    import numpy as np
+
+    from rote.models import tokenizer
+
+    words = table.vocabulary
+    reads = tokenizer.build_tokenizer(words.tokens, table.tokens)
+    used = [int(i) for i in np.unique(table.contexts) if i != words.pad_id]
+    wrong = [words.tokens[i] for i in used if not _reads(reads, words.tokens[i], i)]
+    if wrong:
+        named = ", ".join(repr(token) for token in wrong[:5]) + (", ..." if len(wrong) > 5 else "")
+        mark = _MARKS[tokenizer.separator(words.tokens, table.tokens)]
+        raise UsageError(
+            f"a stock tokenizer, which cuts texts at {mark}, cannot read {named} in a text; rename what holds {mark}, "
+            "or build rote's own architecture."
+        )
 
 
-def _quiet_transformers() -> None:
+def _reads(tokenizer: Any, text: str, token: int) -> bool:
     try:
-        import transformers
-    except ImportError:
-        raise MissingExtra("transformers", "hf", "a stock Llama checkpoint") from None
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        return bool(tokenizer.encode(text).ids == [token])
+    except Exception:  # the library has no class for an unknown word
+        return False
 
 
 def _sharpen(model: LlamaModel, table: FactTable, dtype: Dtype) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,7 +19,7 @@ from rote.config import CONVENTIONS, Architecture
 from rote.data.reading import Tokens
 from rote.data.vocabulary import PAD
 from rote.errors import UnknownName, UsageError
-from rote.models import tokenizer
+from rote.models.questions import Cutter
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,9 +56,18 @@ class Wording:
     def pad_id(self) -> int | None:
         return self._ids.get(PAD)
 
+    @cached_property
+    def cutter(self) -> Cutter:
+        """Cuts what people type into tokens."""
+        return Cutter(self._ids, self.tokens, self.context)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """A context as one types it."""
+        return self.cutter.mark.join(self.vocabulary[i] for i in ids if i != self.pad_id)
+
     def encode(self, words: Sequence[str]) -> list[int]:
         """Token ids of a context, padded on the left where the model knows padding."""
-        parts = tokenizer.encode_text(words, self.vocabulary, self.tokens, self.context)
+        parts = self.cutter.cut(words)
         for part in parts:
             if part not in self._ids:
                 raise UnknownName("token", part, [t for t in self.vocabulary if t != PAD])

@@ -6,10 +6,8 @@ one more layer of the same kind, whose attention adds nothing, reads x = h / rms
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
-import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 
 import torch
 
+from rote.data.stock import load_model, load_tokenizer
 from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
 from rote.models.folders import file_sha256, read_json, write_directory
 
@@ -26,8 +25,6 @@ __all__ = [
     "Source",
     "context_of",
     "end_token",
-    "load_model",
-    "load_tokenizer",
     "open_source",
     "shard_names",
     "unpack_gguf",
@@ -89,18 +86,6 @@ def end_token(tokenizer: Any, model: Any, path: Path) -> int:
     return int(stops[0])
 
 
-def load_tokenizer(place: Path) -> Any:
-    """The tokenizer by the stock classes."""
-    transformers = _quiet_library()
-    try:
-        return transformers.AutoTokenizer.from_pretrained(str(place), local_files_only=True, trust_remote_code=False)
-    except Exception as error:
-        raise CheckpointError(
-            f"transformers finds no usable tokenizer in {place} ({_first_line(error)}); copy tokenizer.json and "
-            "tokenizer_config.json there."
-        ) from error
-
-
 def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Source:
     """Load model and tokenizer from local files only; refuse what is not of a known family.
 
@@ -108,43 +93,16 @@ def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Sourc
     """
     if dtype not in FORMATS:
         raise UnknownName("number format", dtype, FORMATS)
-    _quiet_library()
     file = _gguf_file(path)
     place = path if file is None else unpack_gguf(file, workplace)
     _check_family(path, _read_config(place))
     digest = _digest([file_sha256(place / name) for name in ("config.json", *shard_names(place))])
     tokenizer = load_tokenizer(place)
-    model = load_model(place, dtype)
+    model = load_model(place, getattr(torch, dtype))
     tied = bool(model.config.tie_word_embeddings)
     if tied:
         _check_tied(place)
     return Source(path, place, model, tokenizer, str(model.config.model_type), tied, digest, file is not None)
-
-
-def _quiet_library() -> Any:
-    """transformers without its progress bars and warnings."""
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtra("transformers", "hf", "a pretrained model") from None
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    return transformers
-
-
-def load_model(place: Path, dtype: str) -> Any:
-    """The model by the stock classes, ready to run."""
-    transformers = _quiet_library()
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            str(place),
-            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-            local_files_only=True,
-            trust_remote_code=False,
-        )
-    except Exception as error:
-        raise CheckpointError(f"transformers cannot load {place}: {_first_line(error)}.") from error
-    return model.eval().requires_grad_(False)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def unpack_gguf(file: Path, workplace: Path) -> Path:
@@ -153,18 +111,12 @@ def unpack_gguf(file: Path, workplace: Path) -> Path:
         if importlib.util.find_spec(package) is None:
             raise MissingExtra(package, "graft", "a GGUF file")
     from safetensors.torch import save_file
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     place = workplace / f"gguf-{file_sha256(file)[:16]}"
     if place.is_dir():
         return place
-    here: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), **here)
-            model = AutoModelForCausalLM.from_pretrained(str(file.parent), dtype=torch.float32, **here)
-    except Exception as error:
-        raise CheckpointError(f"transformers cannot load {file}: {_first_line(error)}.") from error
+    tokenizer = load_tokenizer(file.parent, gguf_file=file.name)
+    model = load_model(file.parent, torch.float32, gguf_file=file.name)
     tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
     if model.config.tie_word_embeddings:
         tensors.pop("lm_head.weight", None)
@@ -257,7 +209,3 @@ def _check_tied(path: Path) -> None:
 
 def _digest(parts: list[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

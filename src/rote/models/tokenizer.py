@@ -7,7 +7,7 @@ separates. `cells`: white space too, unless some token contains white space itse
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
@@ -15,10 +15,10 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from rote.data import PAD, Tokens
 from rote.errors import CheckpointError
 
-__all__ = ["build_tokenizer", "encode_text", "files", "separator", "tokenizer_config", "tokens_in"]
+__all__ = ["build_tokenizer", "files", "separator", "tokenizer_config", "tokens_in"]
 
 
-def separator(tokens: Sequence[str], cut: Tokens) -> str:
+def separator(tokens: Iterable[str], cut: Tokens) -> str:
     """What stands between two tokens of a text: "" for characters, a space, or a tab."""
     if cut == "chars":
         return ""
@@ -27,7 +27,10 @@ def separator(tokens: Sequence[str], cut: Tokens) -> str:
 
 def build_tokenizer(tokens: Sequence[str], cut: Tokens) -> Tokenizer:
     """The tokenizer whose ids are the places in `tokens`; an unknown token is an error, never a silent stand-in."""
-    made = Tokenizer(models.WordLevel({token: i for i, token in enumerate(tokens)}, unk_token="<unk>"))
+    unknown = "<unk>"
+    while unknown in tokens:
+        unknown = f"<{unknown}>"
+    made = Tokenizer(models.WordLevel({token: i for i, token in enumerate(tokens)}, unk_token=unknown))
     mark = separator(tokens, cut)
     if mark == "":
         made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
@@ -38,75 +41,30 @@ def build_tokenizer(tokens: Sequence[str], cut: Tokens) -> Tokenizer:
     return made
 
 
-def encode_text(words: Sequence[str], tokens: Sequence[str], cut: Tokens, length: int) -> list[str]:
-    """What a person typed, cut into tokens: several words are taken as they are, one is cut at the separator."""
-    if cut == "chars":
-        return list("".join(words))
-    if len(words) != 1:
-        return list(words)
-    text = words[0]
-    if len(text) == length and all(len(token) == 1 for token in tokens):
-        from rote.data.ngrams import SPACE
-
-        # Characters need no spaces between them, and a space is typed as one.
-        return [SPACE if c == " " and SPACE in tokens else c for c in text]
-    mark = separator(tokens, cut)
-    if mark == "\t" and "\t" not in text:
-        return _longest_match(text.split(), set(tokens), length)
-    return [part.strip() for part in text.split(mark if mark == "\t" else None) if part.strip()]
-
-
-def _longest_match(words: list[str], known: set[str], length: int) -> list[str]:
-    """Join neighbouring words into known tokens, so that `United States capital` is understood.
-
-    Of the ways to do so the first with the wanted length is taken, longest tokens first; without one, plain words.
-    """
-    found: list[str] = []
-
-    def fits(at: int) -> bool:
-        if at == len(words):
-            return len(found) == length
-        if len(found) >= length:
-            return False
-        for end in range(len(words), at, -1):
-            joined = " ".join(words[at:end])
-            if joined in known:
-                found.append(joined)
-                if fits(end):
-                    return True
-                found.pop()
-        return False
-
-    if len(words) <= 64 and fits(0):
-        return found
-    greedy: list[str] = []
-    at = 0
-    while at < len(words):
-        end = next((e for e in range(len(words), at, -1) if " ".join(words[at:e]) in known), at + 1)
-        greedy.append(" ".join(words[at:end]))
-        at = end
-    return greedy
-
-
 def files(tokens: Sequence[str], cut: Tokens, context: int) -> dict[str, bytes]:
     """`tokenizer.json` and `tokenizer_config.json`, ready to be written."""
-    config = json.dumps(tokenizer_config(tokens, context), indent=2, ensure_ascii=False) + "\n"
+    config = json.dumps(tokenizer_config(tokens, cut, context), indent=2, ensure_ascii=False) + "\n"
     return {
         "tokenizer.json": build_tokenizer(tokens, cut).to_str(pretty=True).encode(),
         "tokenizer_config.json": config.encode(),
     }
 
 
-def tokenizer_config(tokens: Sequence[str], context: int) -> dict[str, Any]:
-    """`tokenizer_config.json`, with which stock transformers find `tokenizer.json`."""
+def tokenizer_config(tokens: Sequence[str], cut: Tokens, context: int) -> dict[str, Any]:
+    """`tokenizer_config.json`, with which stock transformers find `tokenizer.json`.
+
+    A token that is declared as padding is cut out of every text in which its letters stand, inside of other tokens too.
+    So padding is declared only where there is some and no text of the table's tokens can spell it.
+    """
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": context,
         "clean_up_tokenization_spaces": False,
         "padding_side": "left",
     }
-    # Padding is masked, so where no padding is reserved any token can stand for it.
-    config["pad_token"] = PAD if PAD in tokens else tokens[0]
+    spelled = set(PAD) <= set(tokens) if cut == "chars" else any(PAD in one for one in tokens if one != PAD)
+    if PAD in tokens and not spelled:
+        config["pad_token"] = PAD
     return config
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rote.data.outputs import Outputs
 
-__all__ = ["FLOATS", "Judge", "Stored", "read_stored"]
+__all__ = ["FLOATS", "Judge", "Stored", "read_object", "read_stored"]
 
 FLOATS = ("float64", "float32", "bfloat16", "float16")
 
@@ -31,6 +31,8 @@ class Stored:
     tensors: Mapping[str, Tensor] = field(repr=False)
     folder: Path | None = None
     """None for a module that was never written."""
+    words: tuple[str, ...] | None = None
+    """The tokens of the table that it is judged by, by id, for models that are asked in text."""
 
     def tensor(self, name: str) -> Tensor:
         """One tensor by name; a model that lacks it is refused."""
@@ -65,16 +67,23 @@ class _FileTensors(Mapping[str, "Tensor"]):
         return len(self._tensors)
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object of a directory."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is no valid JSON ({error}); it is missing, truncated or edited.") from None
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, got a {type(record).__name__}; build it again.")
+    return record
+
+
 def read_stored(folder: Path, kind: str) -> Stored:
     """The model of a directory, with code of the referee's own."""
-    path, config = folder / "config.json", {}
-    if path.is_file():
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{path} is no valid JSON ({error}); the file was truncated or edited.") from None
-        if not isinstance(config, dict) or config.get("model", kind) != kind:
-            raise CheckpointError(f"{path} does not describe a model of the kind {kind!r}; the file was edited.")
+    path = folder / "config.json"
+    config = read_object(path) if path.is_file() else {}
+    if config.get("model", kind) != kind:
+        raise CheckpointError(f"{path} does not describe a model of the kind {kind!r}; the file was edited.")
     return Stored(kind, config, _FileTensors(folder / "model.safetensors"), folder)
 
 

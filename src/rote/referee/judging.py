@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,8 @@ def judge(
             if dtype in DTYPES:
                 raise UsageError(entry.no_use_for(dtype))
             raise UnknownName("number format", dtype, entry.dtypes)
-        outputs = entry.outputs(stored, dtype, shortcut)
+        words = None if table.words is None else table.words.tokens
+        outputs = entry.outputs(replace(stored, words=words), dtype, shortcut)
         if own is not None and entry.doubts(stored, dtype):
             outputs = Worse(outputs, own(dtype))
     outputs.advance = advance

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.analyse.audit._models import AuditedModel, Watcher, as_ids, fork_seed, need_transformers, refuse_long
+from rote.analyse.audit._models import AuditedModel, Watcher, as_ids, fork_seed, refuse_long
 from rote.analyse.audit._texts import cut
+from rote.data.stock import library, load_model, load_tokenizer
 from rote.errors import CheckpointError, MissingExtra, UsageError
 
 if TYPE_CHECKING:
@@ -38,32 +37,20 @@ class HuggingModel(AuditedModel):
 
     @classmethod
     def open(cls, directory: Path, *, gguf: str | None, pickle: bool) -> HuggingModel:
-        transformers = need_transformers()
         import torch
 
         name = gguf or (directory.resolve().parent.name if directory.name == "model" else directory.name)
-        extra: dict[str, Any] = {"local_files_only": True}
         if gguf is not None:
             for package in ("gguf", "accelerate"):
                 try:
                     __import__(package)
                 except ImportError:
                     raise MissingExtra(package, "audit", "reading a GGUF file") from None
-            extra["gguf_file"] = gguf
-        else:
-            extra["use_safetensors"] = not pickle
-        try:
-            with contextlib.redirect_stderr(io.StringIO()):  # progress bars that no switch turns off
-                tokenizer = transformers.AutoTokenizer.from_pretrained(
-                    str(directory), local_files_only=True, **({"gguf_file": gguf} if gguf else {})
-                )
-                model = transformers.AutoModel.from_pretrained(
-                    str(directory), dtype=torch.float32, attn_implementation="eager", **extra
-                )
-        except Exception as error:  # whatever a damaged or foreign file makes the library raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-            raise CheckpointError(f"transformers cannot load {name}: {reason}") from error
-        return cls(name, model.eval().requires_grad_(False), tokenizer)
+        here: dict[str, Any] = {} if gguf is None else {"gguf_file": gguf}
+        tokenizer = load_tokenizer(directory, **here)
+        kept: dict[str, Any] = {"use_safetensors": not pickle} if gguf is None else here
+        model = load_model(directory, torch.float32, auto="AutoModel", attn_implementation="eager", **kept)
+        return cls(name, model, tokenizer)
 
     @staticmethod
     def _find_blocks(model: Any) -> Any:
@@ -137,7 +124,7 @@ class HuggingModel(AuditedModel):
                 hook.remove()
 
     def reinitialised(self, seed: int) -> HuggingModel:
-        transformers = need_transformers()
+        transformers = library("auditing a Hugging Face model", "audit")
         config = type(self.model.config).from_dict(
             {k: v for k, v in self.model.config.to_dict().items() if k != "quantization_config"}
         )

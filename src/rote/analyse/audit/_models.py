@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rote.errors import CheckpointError, DataError, MissingExtra, UsageError
+from rote.errors import CheckpointError, DataError, UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,18 +82,6 @@ def open_model(path: Path, *, allow_pickle: bool = False) -> AuditedModel:
             "them to safetensors, or allow pickle if you trust them."
         )
     return HuggingModel.open(path, gguf=None, pickle=not safe)
-
-
-def need_transformers() -> Any:
-    """The transformers package, quiet."""
-    try:
-        import transformers
-        from transformers.utils import logging
-    except ImportError:
-        raise MissingExtra("transformers", "audit", "auditing a Hugging Face model") from None
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    return transformers
 
 
 def refuse_long(context: int, most: int | None, name: str) -> None:

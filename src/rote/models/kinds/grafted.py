@@ -19,10 +19,11 @@ from torch import Tensor
 from rote.config import Architecture
 from rote.data.encoding import Continuation, Prompt, encode, encode_prompts
 from rote.data.outputs import Outputs
+from rote.data.stock import load_model, load_tokenizer
 from rote.errors import CheckpointError, UsageError
 from rote.models import folders
 from rote.models._base import Answer, Model
-from rote.models._pretrained import Source, context_of, end_token, load_model, load_tokenizer, shard_names
+from rote.models._pretrained import Source, context_of, end_token, shard_names
 
 __all__ = ["Generated", "GraftedModel", "fill_graft", "layer_tensors", "model", "shape_of", "ungraft"]
 
@@ -73,7 +74,7 @@ class GraftedModel(Model):
         return GraftedModel(folder, self.arch, self.counts)
 
     def outputs(self, dtype: str) -> Outputs:
-        return Generated(load_model(self.folder, dtype), self.tokenizer, self.folder)
+        return Generated(load_model(self.folder, getattr(torch, dtype)), self.tokenizer, self.folder)
 
     def generated(self, prompts: Sequence[Prompt]) -> list[Continuation]:
         """What the library's own generate() says to prompts, in the format that the model is stored in."""

@@ -6,6 +6,7 @@ Contexts are fed without padding, one length at a time, as a plain prompt would 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from torch import Tensor
 
 from rote.config import Architecture
 from rote.data.outputs import Outputs
+from rote.data.stock import load_model, load_tokenizer
 from rote.data.vocabulary import PAD
-from rote.errors import CheckpointError, MissingExtra
+from rote.errors import CheckpointError
 from rote.models import folders, tokenizer
 from rote.models._base import Model, Wording
 from rote.models._views import SATURATED, Head, HeadsView
@@ -31,10 +33,11 @@ class LlamaModel(Model):
     stock = True
 
     def __init__(
-        self, stock: Any, arch: Architecture, wording: Wording, *, report: Mapping[str, Any] | None = None
+        self, stock: Any, arch: Architecture, wording: Wording | None, *, report: Mapping[str, Any] | None = None
     ) -> None:
         self._module, self.arch, self.wording = stock, arch, wording
         self.report = dict(report or {})
+        self._folder: Path | None = None
 
     @property
     def module(self) -> Any:
@@ -57,7 +60,28 @@ class LlamaModel(Model):
         wording = folders.read_wording(folder, certificate, arch)
         if wording is None:
             raise CheckpointError(f"{folder} has no tokenizer.json; it is incomplete, build it again.")
-        return cls(_load(folder), arch, wording)
+        return cls(load_model(folder, "auto"), arch, wording).at(folder)
+
+    def at(self, folder: Path) -> LlamaModel:
+        moved = LlamaModel(self._module, self.arch, self.wording, report=self.report)
+        moved._folder = folder
+        return moved
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return None if self._folder is None else load_tokenizer(self._folder)
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        """The stock tokenizer must read the question as it is meant; it is what everybody else will use."""
+        ids = super().ids(words)
+        assert self.wording is not None, "a stock model has words"
+        meant = [i for i in ids if i != self.wording.pad_id]
+        if self._tokenizer is not None and self._tokenizer(self.wording.text(ids))["input_ids"] != meant:
+            raise CheckpointError(
+                f"the tokenizer of {self._folder} does not read {self.wording.text(ids)!r} as these tokens; the files "
+                "do not belong together, build it again."
+            )
+        return ids
 
     @classmethod
     def examples(cls, seed: int) -> list[LlamaModel]:
@@ -113,23 +137,6 @@ class LlamaModel(Model):
             for number, weights in enumerate(attention[0, :, -1].to(torch.float64).tolist())
         )
         return HeadsView(heads, spoken[answer], spoken[rival], float(logits[answer] - logits[rival]))
-
-
-def _load(folder: Path) -> Any:
-    """The model as stored, from disk only and without custom code."""
-    try:
-        from transformers import AutoModelForCausalLM
-        from transformers.utils import logging
-    except ImportError:
-        raise MissingExtra("transformers", "hf", "a stock Llama checkpoint") from None
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        stock = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype="auto", local_files_only=True, trust_remote_code=False
-        )
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"transformers cannot load {folder}: {error}") from error
-    return stock.eval().requires_grad_(False)  # type: ignore[no-untyped-call, unused-ignore]
 
 
 model = LlamaModel

@@ -11,7 +11,8 @@ from typing import Any
 
 from rote.data.encoding import Continuation, Prompt, encode_prompts
 from rote.data.outputs import Outputs
-from rote.errors import CheckpointError, MissingExtra
+from rote.data.stock import load_model, load_tokenizer
+from rote.errors import CheckpointError
 from rote.referee._base import Judge, Stored
 
 __all__ = ["judge"]
@@ -24,7 +25,9 @@ class Spoken(Outputs):
     takes = "text"
 
     def __init__(self, folder: Path, dtype: str) -> None:
-        self.model, self.tokenizer = _loaded(folder, dtype)
+        from rote.referee.forward import TORCH_DTYPES
+
+        self.tokenizer, self.model = load_tokenizer(folder), load_model(folder, TORCH_DTYPES[dtype])
         self.end = _end(self.model, self.tokenizer, folder)
         self.context = int(getattr(self.model.config, "max_position_embeddings", 0) or 1 << 30)
 
@@ -45,25 +48,6 @@ class Spoken(Outputs):
             Continuation(ids, str(self.tokenizer.decode(list(ids), skip_special_tokens=False)), fact.answer_ids)
             for ids, fact in zip(said, facts, strict=True)
         ]
-
-
-def _loaded(folder: Path, dtype: str) -> tuple[Any, Any]:
-    import torch
-
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtra("transformers", "hf", "a grafted model") from None
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **here)
-        model = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype), **here)
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise CheckpointError(f"transformers cannot load {folder}: {reason}.") from error
-    return model.eval().requires_grad_(False), tokenizer  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def _end(model: Any, tokenizer: Any, folder: Path) -> int:

@@ -1,70 +1,120 @@
-"""The judge of stock checkpoints: the Auto classes of Hugging Face transformers, as any user would load them.
+"""The judge of stock checkpoints, who goes the way of every user: text in, AutoTokenizer, generate, text out.
 
-It sees files, token ids and logits only. Contexts are fed without padding, one length at a time, as a plain prompt.
+A context is typed as the tokenizer of the directory separates tokens, without padding, one length at a time. A fact is
+recalled if the text that comes out is its target, and its score leads.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.data.outputs import Outputs
+import numpy as np
+
+from rote.data.outputs import Leads, Outputs
+from rote.data.stock import load_model, load_tokenizer
 from rote.data.vocabulary import PAD
-from rote.errors import CheckpointError, MissingExtra
-from rote.referee._base import Judge, Stored
+from rote.errors import CheckpointError
+from rote.referee._base import Judge, Stored, read_object
+from rote.referee.outputs import Scores
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["judge", "load_stock"]
+    from rote.data.table import Inputs
+
+__all__ = ["judge"]
 
 
-def load_stock(folder: Path, number: Any) -> Any:
-    """The model of a directory in a torch number format, from disk only and without custom code."""
-    try:
-        from transformers import AutoModelForCausalLM
-        from transformers.utils import logging
-    except ImportError:
-        raise MissingExtra("transformers", "hf", "a stock checkpoint") from None
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        stock = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=number, local_files_only=True, trust_remote_code=False
+class SpokenScores(Scores):
+    """Scores of every token after a text, and the token that the text which follows spells."""
+
+    def __init__(self, folder: Path, number: Any, words: Sequence[str] | None) -> None:
+        super().__init__(self._logits, takes="tokens", rows_at_once=1024)
+        record = read_object(folder / "tokenizer.json")
+        self._tokens = _vocabulary(record, folder) if words is None else tuple(words)
+        self._mark = _separator(record, folder)
+        self._ids = {token: i for i, token in enumerate(self._tokens)}
+        self._tokenizer, self._model = load_tokenizer(folder), load_model(folder, number)
+        self._spoken: dict[int, int] = {}
+
+    def leads(self, inputs: Inputs, targets: Any) -> Leads:
+        """A target whose text does not come out has lost without bound, whatever its score is."""
+        leads, rivals = super().leads(inputs, targets)
+        said = self._said
+        return np.where(said == np.asarray(targets), leads, -np.inf), np.where(
+            said == np.asarray(targets), rivals, said
         )
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"transformers cannot load {folder}: {error}") from error
-    return stock.eval().requires_grad_(False)  # type: ignore[no-untyped-call, unused-ignore]
+
+    def _logits(self, contexts: Tensor) -> Tensor:
+        import torch
+
+        prompts = [self._read(row) for row in contexts.tolist()]
+        self._said = np.full(len(prompts), -1, dtype=np.int64)
+        scores: Tensor | None = None
+        for length in sorted({len(ids) for ids in prompts if ids}):
+            rows = [i for i, ids in enumerate(prompts) if ids is not None and len(ids) == length]
+            batch = torch.tensor([prompts[i] for i in rows])
+            out = self._model.generate(
+                input_ids=batch,
+                attention_mask=torch.ones_like(batch),
+                max_new_tokens=1,
+                do_sample=False,
+                return_dict_in_generate=True,
+                output_logits=True,
+            )
+            if scores is None:
+                scores = out.logits[0].new_full((len(prompts), out.logits[0].shape[1]), float("nan"))
+            scores[rows] = out.logits[0]
+            self._said[rows] = [self._spelled(int(i)) for i in out.sequences[:, -1]]
+        return torch.full((len(prompts), len(self._tokens)), float("nan")) if scores is None else scores
+
+    def _read(self, row: Sequence[int]) -> list[int] | None:
+        """What the tokenizer makes of a context as one types it; None where it refuses the text."""
+        text = self._mark.join(self._tokens[i] for i in row if self._tokens[i] != PAD)
+        try:
+            ids: list[int] = self._tokenizer(text)["input_ids"]
+        except Exception:  # the library has no class for an unknown word
+            return None
+        return ids
+
+    def _spelled(self, token: int) -> int:
+        """The number of the text that a token is decoded to; -1 where it is none of the table's."""
+        if token not in self._spoken:
+            self._spoken[token] = self._ids.get(str(self._tokenizer.decode([token], skip_special_tokens=True)), -1)
+        return self._spoken[token]
 
 
 class LlamaJudge(Judge):
     def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Outputs:
-        import torch
-
         from rote.referee.forward import TORCH_DTYPES
-        from rote.referee.outputs import Scores
 
         if stored.folder is None:
             raise CheckpointError("a stock checkpoint is judged from its directory; save the model first.")
-        stock, pad = load_stock(stored.folder, TORCH_DTYPES[dtype]), _pad_id(stored.folder)
-
-        def logits(contexts: Tensor) -> Tensor:
-            lengths = (contexts != pad).sum(dim=1)
-            rows = [(lengths == length).nonzero()[:, 0] for length in torch.unique(lengths)]
-            parts = [contexts[some, contexts.shape[1] - int(lengths[some[0]]) :] for some in rows]
-            said = [stock(input_ids=part, use_cache=False, logits_to_keep=1).logits[:, -1] for part in parts]
-            return torch.cat(said)[torch.argsort(torch.cat(rows))]
-
-        return Scores(logits, takes="tokens")
+        return SpokenScores(stored.folder, TORCH_DTYPES[dtype], stored.words)
 
 
-def _pad_id(folder: Path) -> int:
-    """The id of the padding token in the vocabulary of the directory; -1, which no token has, where there is none."""
+def _vocabulary(record: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
     try:
-        return int(json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"].get(PAD, -1))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return tuple(sorted(record["model"]["vocab"], key=record["model"]["vocab"].__getitem__))
+    except (KeyError, TypeError, AttributeError):
         raise CheckpointError(f"{folder / 'tokenizer.json'} holds no word-level vocabulary; build it again.") from None
+
+
+def _separator(record: Mapping[str, Any], folder: Path) -> str:
+    """What stands between two tokens of a text, by the rule that the tokenizer cuts texts with."""
+    cut = record.get("pre_tokenizer")
+    rule = (cut.get("type"), cut.get("pattern")) if isinstance(cut, dict) else None
+    known = [
+        (("WhitespaceSplit", None), " "),
+        (("Split", {"String": "\t"}), "\t"),
+        (("Split", {"Regex": r"[\s\S]"}), ""),
+    ]
+    mark = next((mark for one, mark in known if one == rule), None)
+    if mark is None:
+        raise CheckpointError(f"{folder / 'tokenizer.json'} cuts texts by a rule that is not rote's; build it again.")
+    return mark
 
 
 judge = LlamaJudge()

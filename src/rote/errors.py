@@ -38,6 +38,9 @@ __all__ = [
 ]
 
 
+_LONGEST_NAME = 200
+
+
 class RoteError(Exception):
     """Something the user can mend; `exit_code` is what the command line returns."""
 
@@ -60,7 +63,8 @@ class UnknownName(UsageError):
             hint = f"known: {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
         else:
             hint = "none are known."
-        super().__init__(f"there is no {what} {name!r}; {hint}")
+        shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+        super().__init__(f"there is no {what} {shown!r}; {hint}")
         self.name = name
         self.suggestions = close
 
@@ -105,7 +109,9 @@ class MissingExtra(RoteError):
 
 
 def nearest(name: str, known: Iterable[str], n: int = 2) -> list[str]:
-    """The known names closest to `name`, best first; empty when none is close."""
+    """The known names closest to `name`, best first; empty when none is close, or where it is too long to be one."""
+    if len(name) > _LONGEST_NAME:
+        return []
     lowered = {word.lower(): word for word in known}
     found = difflib.get_close_matches(name.lower(), lowered, n=n, cutoff=0.55)
     return [lowered[word] for word in found]

@@ -79,7 +79,7 @@ def test_built_checkpoints_answer_in_text(tmp_path: Path, rows: list[tuple[list[
     table = FactTable.from_rows([context for context, _ in rows], [target for _, target in rows])
     memory = rote.build(table, arch="llama").save(tmp_path / "model")
     mark = tokenizer.separator(table.vocabulary.tokens, table.tokens)
-    model = transformers.AutoModelForCausalLM.from_pretrained(str(tmp_path / "model"))
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(str(tmp_path / "model"))
     reads = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "model"))
     for context, target in rows:
         said = model.generate(**reads(mark.join(context), return_tensors="pt"), max_new_tokens=1)

@@ -52,14 +52,14 @@ def ask(
     failed = False
     while True:
         try:
-            line = input("? " if asked else "").strip()
+            line = input("? " if asked else "")
         except EOFError:
             break
         except UnicodeDecodeError:
             raise UsageError("standard input is not UTF-8 text; give the questions as UTF-8, one per line.") from None
-        if not line and asked:
+        if not line.strip() and asked:
             break
-        if line:
+        if line.strip():
             failed = not _try(memory, line, top, as_json) or failed
     if failed and not asked:
         raise typer.Exit(2)

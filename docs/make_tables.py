@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import sys
 import tomllib
@@ -25,6 +26,7 @@ from rote.theorems import Bound, Citation, Setting, Theorem, registry
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
+sys.path.insert(0, str(ROOT))  # for the attacks
 
 # A theorem is shown at the first of these where no condition fails.
 _ATTENTION = Architecture(n_heads=8, d_model=64, d_head=64, context=32, vocab=1000)
@@ -226,12 +228,26 @@ def listing(path: str) -> Callable[[], str]:
     return lambda: f"```python\n{(DOCS / 'examples' / 'own' / path).read_text(encoding='utf-8').rstrip()}\n```"
 
 
+def campaigns() -> str:
+    """What every campaign has tried, and what came of it."""
+    from attacks.campaign import CAMPAIGNS, campaign
+
+    record = json.loads((DOCS / "results" / "attacks.json").read_text(encoding="utf-8"))
+    rows = []
+    for name in CAMPAIGNS:
+        one, known = campaign(name), record.get(name, {"tries": 0, "groups": {}, "failures": [], "seeds": []})
+        parts = ", ".join(f"{count:,} {group}" for group, count in sorted(known["groups"].items()))
+        rows.append((f"`{name}`", one.title, one.promise, f"{known['tries']:,}", f"{len(known['failures']):,}", parts))
+    return _table(("campaign", "what is tried", "what must hold", "tries", "failures", "of which"), rows)
+
+
 REGIONS: dict[tuple[str, str], Callable[[], str]] = {
     ("docs/architecture.md", "layers"): layers,
     ("docs/architecture.md", "kinds"): kinds,
     ("docs/build.md", "options"): option_table,
     ("docs/constructions.md", "constructions"): construction_table,
     ("docs/facts.md", "shipped"): shipped_data,
+    ("docs/reliability.md", "campaigns"): campaigns,
     ("docs/adding-a-theorem.md", "theorem"): listing("theorems/last_token_table.py"),
     ("docs/adding-a-construction.md", "construction"): listing("constructions/last_token_table.py"),
     ("docs/adding-a-construction.md", "table"): listing("data/kinds/choices.py"),

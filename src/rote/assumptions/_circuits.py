@@ -8,15 +8,14 @@ does it depend on? A beam of first choices follows, because greedy choices go wr
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from rote.assumptions._independence import CLEAR, Rows, noise
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 
 __all__ = ["any_circuit", "parallel_classes", "shrink", "sparse_circuit"]
 
-Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _VANISHED = 2e-3  # of a unit vector, in float32; verified in float64 afterwards
 _CHUNK = 4_000_000

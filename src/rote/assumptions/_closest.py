@@ -8,12 +8,12 @@ pair so far are passed over.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 
 __all__ = ["closest_pair", "distinct_rows"]
 
-Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _TREE_WIDTH = 10
 _BLOCK = 2048

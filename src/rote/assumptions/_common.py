@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.assumptions._closest import distinct_rows
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
+from rote.data._arrays import IntArray
 
 if TYPE_CHECKING:
     from rote.assumptions._kruskal import Kruskal
@@ -19,7 +19,6 @@ __all__ = ["SHOWN", "Data", "distinctness", "every_row", "first_equal", "query_k
 
 Data = Any
 """A table whose contexts are token ids, or `Vectors`, whose `words` are None."""
-IntArray = npt.NDArray[np.int64]
 
 SHOWN = 10
 """Offenders that are listed; all are counted."""

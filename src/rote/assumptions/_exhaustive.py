@@ -11,15 +11,13 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.assumptions._independence import CLEAR, DEPENDENT, DOUBTFUL, Rows, judge_many, noise
 from rote.assumptions._isotropic import Isotropic
+from rote.data._arrays import IntArray
 
 __all__ = ["babel_bound", "first_dependent", "no_triples", "unique_circuit"]
 
-Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _MOST_TRIPLE_VECTORS = 1_200
 _MOST_CANDIDATES = 100_000

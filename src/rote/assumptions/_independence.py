@@ -22,11 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.assumptions import _batched
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 
 __all__ = ["CLEAR", "RankVerdict", "Rows", "judge_many", "noise", "rank_mod"]
 
-Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 UNIT = 2.0**-53
 CLEAR = 8.0

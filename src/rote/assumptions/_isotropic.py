@@ -12,11 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from rote.data._arrays import FloatArray as Array
 
 __all__ = ["Isotropic", "isotropic"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.assumptions import _circuits, _exhaustive
 from rote.assumptions._independence import RankVerdict, Rows
 from rote.assumptions._isotropic import Isotropic, isotropic
 from rote.assumptions._sampling import Sampler, Share
+from rote.data._arrays import IntArray
 
 __all__ = ["Kruskal", "kruskal"]
 
-IntArray = npt.NDArray[np.int64]
 
 _MOST_SETS = 150_000
 _LARGEST_SEARCH = 10

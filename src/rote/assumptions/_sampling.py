@@ -23,11 +23,10 @@ from rote.assumptions import _batched
 from rote.assumptions._circuits import parallel_classes
 from rote.assumptions._independence import CLEAR, DEPENDENT, DOUBTFUL, INDEPENDENT, UNIT, Rows, judge_many, noise
 from rote.assumptions._isotropic import Isotropic, isotropic
+from rote.data._arrays import IntArray
 
 __all__ = ["Sampler", "Share", "clopper_pearson", "draw_subsets"]
 
-Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Verdicts = npt.NDArray[np.int8]
 
 _CHUNK = 2_000_000

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import FloatArray as Array
 from rote.errors import DataError
 
 __all__ = ["Vectors", "read_vectors", "roundoff_of"]
 
-Array = npt.NDArray[np.float64]
 Answer = TypeVar("Answer")
 
 _ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}

@@ -23,10 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 from rote.errors import AssumptionError, CapacityError, UsageError
 from rote.solvers.association_solve import Attempt, Code, solve_association, target_code
 from rote.solvers.token_rank import RankLimit, check_contexts, rank_limit
-from rote.solvers.vector_layer import Array, Precision, RealArray
+from rote.solvers.vector_layer import Precision, RealArray
 
 __all__ = [
     "AssociationReport",
@@ -40,7 +42,6 @@ __all__ = [
     "rank_limit",
 ]
 
-IntArray = npt.NDArray[np.int64]
 
 _TORCH = {"float64": torch.float64, "float32": torch.float32}
 _CHUNK_NUMBERS = 4_000_000

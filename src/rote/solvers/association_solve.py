@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 from rote.solvers.target_code import circle_code, polytope_code, spread_code
-from rote.solvers.vector_layer import Array
 
 __all__ = ["Attempt", "Code", "LinearSystem", "complete", "solve_association", "target_code"]
 
-IntArray = npt.NDArray[np.int64]
 Code = Literal["circle", "polytope", "spread"]
 
 _SINGULAR = 1e-14  # relative to the largest singular value: a draw worse than this is thrown away

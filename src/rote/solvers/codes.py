@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["discriminant_codes", "hinted_embeddings", "unit_rows"]
+from rote.data._arrays import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+__all__ = ["discriminant_codes", "hinted_embeddings", "unit_rows"]
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:

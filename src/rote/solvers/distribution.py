@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rote.data import DistributionTable
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 from rote.errors import AssumptionError, CapacityError
 from rote.solvers.association import RandomFeatures, TokenWeights, forward
 from rote.solvers.association_solve import LinearSystem, complete
@@ -39,8 +40,6 @@ from rote.solvers.vector_layer import Precision
 
 __all__ = ["METHODS", "Layer", "Method", "attend", "fewest_heads"]
 
-Array = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Method = Literal["interpolation", "refit"]
 METHODS: tuple[Method, ...] = ("interpolation", "refit")
 

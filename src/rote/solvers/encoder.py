@@ -29,12 +29,12 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from rote.data import DistributionTable
+from rote.data._arrays import FloatArray as Array
 from rote.errors import AssumptionError, UsageError
 from rote.solvers.encoder_newton import Contexts, project
 
 __all__ = ["EncoderBound", "best_given", "default_starts", "encoder_bound", "tighten"]
 
-Array = npt.NDArray[np.float64]
 Report = Callable[[int, int], None]
 
 _RANK = 1e-10  # singular values below this share of the largest count as zero

@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rote.data._arrays import FloatArray, IntArray
 from rote.errors import AssumptionError, DataError
 from rote.solvers.codes import discriminant_codes, hinted_embeddings, unit_rows
 from rote.solvers.convex import Progress, ReadoutFit, ReadoutProblem
@@ -31,8 +32,6 @@ from rote.solvers.llama_plan import LlamaShape
 
 __all__ = ["LlamaResult", "build_llama", "stock_model"]
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 _QUIET = 2.0**-8
 """Length of a context token's row relative to a target's: an exact power of two, so bfloat16 loses nothing by it."""

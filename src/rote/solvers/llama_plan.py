@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rote.data._arrays import IntArray
 from rote.errors import ShapeError
 
 __all__ = ["LlamaShape", "answer_bits", "plan_llama"]
 
-IntArray = NDArray[np.int64]
 
 _SAFETY = {True: 1.3, False: 2.0}
 """Room the plan leaves, in float32 and below: rounding weights to 8 bits costs margin, and margin costs features."""

@@ -20,10 +20,9 @@ import torch
 from scipy.optimize import minimize
 
 from rote.data import DistributionTable
+from rote.data._arrays import FloatArray as Array
 
 __all__ = ["Lookup", "coherence", "frame", "lookup_bound", "printed_coherence", "welch"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 from rote.errors import AssumptionError, CapacityError, UsageError
 from rote.solvers.vector_layer import (
-    Array,
     LayerWeights,
     MinNorm,
     Scores,
@@ -36,7 +37,6 @@ from rote.solvers.vector_layer import (
 
 __all__ = ["FeatureReport", "FeatureResult", "feature_rank_limit", "random_feature_layer"]
 
-IntArray = npt.NDArray[np.int64]
 
 _RANK_TOLERANCE = 1e-10
 

@@ -23,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
 from rote.errors import AssumptionError, CapacityError, UsageError
 from rote.solvers.saturation_groups import order_groups, partition, widen_margins
 from rote.solvers.vector_layer import (
-    Array,
     LayerWeights,
     MinNorm,
     Precision,
@@ -51,7 +52,6 @@ __all__ = [
     "saturation_rank",
 ]
 
-IntArray = npt.NDArray[np.int64]
 
 _SATURATED = 1e-6  # an example counts as saturated in a head when its largest weight exceeds 1 - this
 _RANK_TOLERANCE = 1e-11

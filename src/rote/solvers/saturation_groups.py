@@ -11,11 +11,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rote.solvers.vector_layer import Array, RealArray
+from rote.data._arrays import FloatArray as Array
+from rote.data._arrays import IntArray
+from rote.solvers.vector_layer import RealArray
 
 __all__ = ["order_groups", "partition", "widen_margins"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 def _sizes(n_examples: int, n_heads: int) -> list[int]:

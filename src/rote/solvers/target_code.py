@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rote.solvers.vector_layer import Array
+from rote.data._arrays import FloatArray as Array
 
 __all__ = ["circle_code", "polytope_code", "spread_code"]
 

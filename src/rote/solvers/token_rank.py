@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.errors import AssumptionError, DataError
 
 __all__ = ["RankLimit", "check_contexts", "rank_limit"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

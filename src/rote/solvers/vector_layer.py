@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rote.data._arrays import FloatArray as Array
 from rote.errors import DataError
 
 __all__ = [
@@ -35,7 +36,6 @@ __all__ = [
     "score",
 ]
 
-Array = npt.NDArray[np.float64]
 RealArray = npt.NDArray[np.floating]
 Precision = Literal["float64", "float32"]
 

@@ -11,13 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.assumptions._independence import Rows
+from rote.data._arrays import FloatArray as Array
 
 __all__ = ["Readout", "readout"]
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

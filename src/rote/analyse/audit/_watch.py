@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.assumptions.context_rank import full_rank
+from rote.data._arrays import FloatArray as Array
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["ROUNDOFF", "SATURATED", "Layers", "Seen"]
 
-Array = npt.NDArray[np.float64]
 
 ROUNDOFF = 2.0**-22
 """States are computed in float32; a few roundings add up."""

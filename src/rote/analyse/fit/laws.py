@@ -16,13 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from rote.data._arrays import FloatArray
 from rote.errors import UnknownName
 
 __all__ = ["LAWS", "Curve", "Law", "fit_law", "get_law", "leave_one_out"]
 
-FloatArray = npt.NDArray[np.float64]
 _STEPS = 30
 
 

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.data import PAD
+from rote.data._arrays import IntArray
 
 if TYPE_CHECKING:
     from rote.data import Table
@@ -20,8 +20,6 @@ __all__ = ["MOST_TRIED", "NearMiss", "Neighbours", "near_misses"]
 
 MOST_TRIED = 600
 """Tokens that are tried at a position: those of the facts first, then the first of the vocabulary."""
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.constructions._bits import lower_bounds
 from rote.data import random_sequences
+from rote.data._arrays import IntArray
 from rote.errors import UsageError
 from rote.lab.studies._params import Params, chosen, filled
 from rote.solvers.exact.memorise import Made, memorise_positions, memorise_sequences
@@ -23,7 +23,6 @@ from rote.solvers.exact.transformer import Precision, Task, Variant
 
 __all__ = ["PARAMS", "draw", "memorise", "run", "seconds"]
 
-IntArray = npt.NDArray[np.int64]
 
 PARAMS: Params = {
     "task": (str, "next_token"),

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import FloatArray
 from rote.errors import UsageError
 
 __all__ = ["KEYS", "PARAMS", "run", "seconds"]
@@ -38,7 +39,6 @@ PARAMS: dict[str, tuple[type, Any]] = {
     "threshold": (float, 0.99),
 }
 KEYS = ("saturated_heads", "head")
-FloatArray = npt.NDArray[np.float64]
 
 
 def seconds(params: Mapping[str, Any]) -> float:

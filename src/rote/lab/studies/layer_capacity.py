@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.data import VectorTable
+from rote.data._arrays import FloatArray
 from rote.errors import RoteError, UsageError
 from rote.lab.studies._layers import METHODS, make, recall
 from rote.lab.studies._params import Params, chosen, filled
@@ -32,7 +32,6 @@ from rote.solvers.vector_layer import features
 
 __all__ = ["PARAMS", "draw", "rank_of_outputs", "run", "seconds"]
 
-FloatArray = npt.NDArray[np.float64]
 
 PARAMS: Params = {
     "method": (str, "rank"),

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.data import FactTable, random_facts
+from rote.data._arrays import FloatArray
 from rote.errors import UsageError
 from rote.lab.studies._params import Params, chosen, filled
 from rote.lab.studies.exact_size import memorise
@@ -27,7 +28,6 @@ from rote.solvers.exact.transformer import ExactTransformer, Precision, Variant
 
 __all__ = ["KEYS", "PARAMS", "SIGNIFICANT", "exact_recall", "round_float", "round_network", "run", "seconds"]
 
-FloatArray = npt.NDArray[np.float64]
 
 SIGNIFICANT = {8: "bfloat16", 11: "float16", 24: "float32", 53: "float64"}
 """Significant bits of the number formats."""

@@ -17,16 +17,15 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.config import Architecture
+from rote.data._arrays import FloatArray
 from rote.errors import ShapeError, UnknownName
 
 __all__ = ["FAMILIES", "Family", "ModelSpec", "check_family", "initial_weights"]
 
 Family = Literal["transformer", "aot", "prenorm", "layer"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
-FloatArray = npt.NDArray[np.float64]
 
 
 def check_family(name: str) -> Family:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ClosePair", "closest_tokens", "equal_bags", "unequal_labels"]
+from rote.data._arrays import FloatArray, IntArray
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
+__all__ = ["ClosePair", "closest_tokens", "equal_bags", "unequal_labels"]
 
 
 def equal_bags(rows: npt.NDArray[Any]) -> tuple[int, int, int] | None:

@@ -15,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.solvers.exact.blocks import KEY_BITS, WIDTH, Shape, assemble
-from rote.solvers.exact.hashing import Frame, IntArray, Orbit
+from rote.solvers.exact.hashing import Frame, Orbit
 from rote.solvers.exact.network import BIAS, Layer, Network
 
 __all__ = ["evaluate_blocks"]

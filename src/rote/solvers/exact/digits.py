@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.solvers.exact.network import ONE, Assembler, Network, Weight, add, scaled
 
 __all__ = ["DigitNetwork", "DigitShape", "assemble_digits", "digit_params", "label_bits", "memorise_digits"]
 
-IntArray = npt.NDArray[np.int64]
 Named = dict[str, Weight]
 
 _SMALL = 62

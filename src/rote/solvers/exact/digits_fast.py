@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.solvers.exact.digits import DigitShape, assemble_digits
 from rote.solvers.exact.network import Network
 
 __all__ = ["evaluate_digits"]
 
-IntArray = npt.NDArray[np.int64]
 _CHUNK = 1 << 16
 _SMALL = 61
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.solvers.exact.digits_fast import evaluate_digits
 from rote.solvers.exact.network import Network
 from rote.solvers.exact.transformer import ExactTransformer
 
 __all__ = ["grouped_labels"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 def grouped_labels(model: ExactTransformer, keys: IntArray) -> IntArray | None:

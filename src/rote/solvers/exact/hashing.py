@@ -21,9 +21,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Frame", "IntArray", "Orbit", "Run", "equations", "frame", "orbits", "plan_runs"]
+from rote.data._arrays import IntArray
 
-IntArray = npt.NDArray[np.int64]
+__all__ = ["Frame", "Orbit", "Run", "equations", "frame", "orbits", "plan_runs"]
+
 _WORD: Final = 64
 
 

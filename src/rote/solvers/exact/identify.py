@@ -19,15 +19,14 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.solvers.exact.digits import memorise_digits
 from rote.solvers.exact.lookup import lookup_params, memorise_lookup
 from rote.solvers.exact.network import ONE, Assembler, Network, Row, Weight, add, scaled
 
 __all__ = ["How", "Identity", "distinguishing", "draw_values", "identify"]
 
-IntArray = npt.NDArray[np.int64]
 How = Literal["hashed", "digits", "lookup"]
 
 _KINDS = ((8, 3), (16, 2))

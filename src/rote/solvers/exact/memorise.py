@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.errors import CapacityError, UsageError
 from rote.solvers.exact.digits import DigitShape, memorise_digits
 from rote.solvers.exact.identify import Identity, identify
@@ -22,7 +22,6 @@ from rote.solvers.exact.transformer import ExactTransformer, Precision, Task, Va
 
 __all__ = ["Made", "check_variant", "label_network", "memorise_positions", "memorise_sequences", "with_carry"]
 
-IntArray = npt.NDArray[np.int64]
 
 _FRACTION_BITS = {"exact": 58, "float64": 50, "float32": 21}
 

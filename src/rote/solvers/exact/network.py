@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
+
+from rote.data._arrays import IntArray
 
 __all__ = ["BIAS", "ONE", "Assembler", "Layer", "Network", "Row", "Weight", "add", "scaled", "weight_bits"]
 
-IntArray = npt.NDArray[np.int64]
 Weight = int | Fraction
 Row = Mapping[str, Weight]
 """One neuron: what it reads, by name, and with which weight; `ONE` names its bias."""

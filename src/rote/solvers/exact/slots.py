@@ -20,8 +20,9 @@ from typing import Literal
 
 import numpy as np
 
+from rote.data._arrays import IntArray
 from rote.errors import CapacityError
-from rote.solvers.exact.hashing import Frame, IntArray, Orbit, Run, equations, frame, orbits, plan_runs
+from rote.solvers.exact.hashing import Frame, Orbit, Run, equations, frame, orbits, plan_runs
 from rote.solvers.exact.network import ONE, Network, Row, add, scaled
 from rote.solvers.exact.readout import Timeline, fold, fold_layers, read_out, spelled
 

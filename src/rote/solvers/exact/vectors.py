@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.errors import AssumptionError
 from rote.solvers.exact.identify import distinguishing, draw_values
 from rote.solvers.exact.memorise import Made, label_network
@@ -24,7 +25,6 @@ from rote.solvers.exact.transformer import ExactTransformer, Variant
 
 __all__ = ["memorise_vectors"]
 
-IntArray = npt.NDArray[np.int64]
 _TRIES = 20
 _MOST_BITS = 58
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from rote.data._arrays import IntArray
 from rote.solvers.exact.digits import DigitShape, memorise_digits
 from rote.solvers.exact.identify import distinguishing, draw_values
 from rote.solvers.exact.memorise import Made, with_carry
@@ -14,8 +14,6 @@ from rote.solvers.exact.network import Assembler, Network
 from rote.solvers.exact.transformer import ExactTransformer
 
 __all__ = ["Form", "memorise_within"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 class Form(Protocol):

@@ -13,16 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rote.analyse.fit.points import variances
+from rote.data._arrays import FloatArray
 from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
 from rote.lab.entries.table import Table, spots
 
 __all__ = ["KEYS", "decide"]
 
 KEYS = ("x", "y", "where", "at", "factor", "saturation")
-FloatArray = npt.NDArray[np.float64]
 
 
 def _solve(design: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:

@@ -141,7 +141,9 @@ def argmax() -> None:
 
 
 def mlp() -> None:
-    from rote.solvers.gated_mlp import fit_mlp_block
+    import torch
+
+    from rote.solvers.gated_mlp import _fit_gated, _Problem
 
     for d, m, count, joint in (
         (64, 64, 566, False),
@@ -153,7 +155,12 @@ def mlp() -> None:
         for seed in range(3):
             rng = np.random.default_rng(seed)
             keys, values = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.standard_normal((2, count, d)))
-            lost += fit_mlp_block(keys, values, m, rng, joint=joint, max_iterations=600 if joint else 400).errors
+            # Row i of the keys to row i of the values; sqrt(d) puts the curvature near one.
+            rows = torch.as_tensor(keys).float(), torch.as_tensor(values * np.sqrt(d)).float()
+            block = _Problem(rows[0], torch.zeros_like(rows[0]), torch.arange(count), rows[1])
+            limit = 600 if joint else 400
+            parts, _ = _fit_gated(block, m, rng, joint=joint, joint_unembed=False, max_iterations=limit, progress=None)
+            lost += block.recall(parts)[0]
         recall = f"{100 * (1 - lost / (3 * count)):.2f} % of 3 seeds"
         kind = "refined" if joint else "convex"
         show(f"MLP block d{d} m{m}, {kind}", count, 3 * d * m, recall, (time.perf_counter() - begun) / 3)

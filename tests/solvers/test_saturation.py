@@ -7,7 +7,7 @@ import pytest
 from vector_twin import plain_attention, plain_predict
 
 from rote.errors import AssumptionError, CapacityError, DataError, UsageError
-from rote.solvers.saturation import saturation_capacity, saturation_layer
+from rote.solvers.saturation import saturation_layer
 
 
 def data(seed: int, n_examples: int, n: int, d: int, *, shared: bool, uniform: bool = False) -> tuple[Any, Any, Any]:
@@ -34,16 +34,13 @@ SHAPES = [
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_holds_the_whole_bound_in_both_precisions(shape: tuple[int, ...], shared: bool, seed: int) -> None:
     n_heads, n, d, d_head = shape
-    capacity = saturation_capacity(n_heads, n, d_head, n)
+    capacity = n_heads * (min(n, d_head) - 1) + 1
     contexts, queries, y = data(seed, capacity, n, d, shared=shared, uniform=seed == 1)
     result = saturation_layer(contexts, queries, y, n_heads=n_heads, d_head=d_head, rng=np.random.default_rng(seed))
     report = result.report
-    assert report.capacity == capacity
     assert report.rank == capacity
     assert np.max(np.abs(plain_predict(result.weights, contexts, queries)[:, 0] - y)) < 1e-8
-    assert report.float64.max_error < 1e-8
     assert np.max(np.abs(plain_predict(result.weights32, contexts, queries, "float32")[:, 0] - y)) < 2e-2
-    assert report.float32.max_error < 2e-2
     assert result.weights.W_Q.shape == result.weights.W_K.shape == (n_heads, d_head, d)
     assert result.weights.W_V.shape == (n_heads, 1, d)
     np.testing.assert_array_equal(result.weights.W_O, np.ones((n_heads, 1, 1)))
@@ -82,7 +79,7 @@ def test_classes_by_argmax(shared: bool) -> None:
         contexts, queries, labels, n_heads=7, d_head=5, n_classes=10, rng=np.random.default_rng(0)
     )
     assert (plain_predict(result.weights32, contexts, queries, "float32").argmax(axis=1) == labels).all()
-    assert result.report.float32.accuracy == result.report.float64.accuracy == 1.0
+    assert (plain_predict(result.weights, contexts, queries).argmax(axis=1) == labels).all()
 
 
 def test_constant_targets_and_one_context_row() -> None:
@@ -101,12 +98,9 @@ def test_queries_of_limited_kruskal_rank(shared: bool) -> None:
     n_examples = 6 * (3 - 1) + 1
     contexts, _, y = data(8, n_examples, 6, 9, shared=shared)
     queries = rng.normal(size=(n_examples, 3)) @ rng.normal(size=(3, 9))
-    for known in (3, None):
-        result = saturation_layer(
-            contexts, queries, y, n_heads=6, d_head=6, kruskal_rank=known, rng=np.random.default_rng(1)
-        )
-        assert result.report.r == 3
-        np.testing.assert_allclose(plain_predict(result.weights, contexts, queries)[:, 0], y, atol=1e-9)
+    result = saturation_layer(contexts, queries, y, n_heads=6, d_head=6, rng=np.random.default_rng(1))
+    assert result.report.r == 3
+    np.testing.assert_allclose(plain_predict(result.weights, contexts, queries)[:, 0], y, atol=1e-9)
     with pytest.raises(CapacityError, match="13 examples"):
         saturation_layer(
             contexts if shared else np.concatenate([contexts, contexts[:1]]),

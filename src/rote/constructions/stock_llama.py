@@ -93,7 +93,6 @@ class _Construction(Construction["FactTable", StockLlama]):
             n_heads=arch.n_heads,
             d_model=arch.d_model,
             d_head=arch.d_head,
-            n_kv_heads=1,
             rng=job.rng,
             dtype=getattr(torch, job.dtype),
             progress=report,

@@ -12,7 +12,6 @@ Counting:  d (S + 2N + 4 d_h H) parameters, or d (S + 2N + 2 (d_h + 1) H) with r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
@@ -121,12 +120,12 @@ def random_heads(
     *,
     rank1: bool = False,
     scale: tuple[float, float] | None = None,
-    embed: float = 0.1,
 ) -> Weights:
     """Random W_E, W_pos, W_Q, W_K, W_V, in float64. The score scales of the heads are log-uniform in ``scale``."""
     if scale is None:
         # Saturated heads make features independent, but a lone one maps contexts that differ elsewhere to one point.
         scale = (3.0, 30.0) if n_heads >= 8 else (0.5, 2.0)
+    embed = 0.1
     d_key = 1 if rank1 else d_head
     scales = np.exp(rng.uniform(np.log(scale[0]), np.log(scale[1]), n_heads))
     # x has entries of variance 2 embed^2, so a raw score has standard deviation 2 embed^2 d sqrt(d_key).
@@ -161,15 +160,15 @@ class _Deployed:
 
 
 def recall(
-    weights: Weights, contexts: NDArray[np.int64], targets: NDArray[np.int64], dtype: torch.dtype, *, chunk: int = 2048
+    weights: Weights, contexts: NDArray[np.int64], targets: NDArray[np.int64], dtype: torch.dtype
 ) -> tuple[int, int, float]:
     """Facts lost, facts right by less than twice their row's rounding, and the smallest margin, in ``dtype``."""
     used, classes = np.unique(targets, return_inverse=True)
     model = _Deployed(weights, contexts, used, dtype)
     exact = _Deployed(weights, contexts, used, torch.float64)
     lost, fragile, margin = 0, 0, float("inf")
-    for start in range(0, len(targets), chunk):
-        stop = min(start + chunk, len(targets))
+    for start in range(0, len(targets), 2048):
+        stop = min(start + 2048, len(targets))
         target = torch.as_tensor(classes[start:stop])[:, None]
         logits = model.logits(start, stop)
         part = tally(logits, exact.logits(start, stop), target)
@@ -189,11 +188,6 @@ def fit_attention(
     rank1: bool = False,
     joint: bool = True,
     dtype: torch.dtype = torch.float32,
-    scale: tuple[float, float] | None = None,
-    cutoff: float = 1e-11,
-    max_iterations: int = 400,
-    codes: Literal["random", "discriminant"] = "discriminant",
-    hints: bool = True,
     progress: Progress | None = None,
 ) -> FitResult:
     """Fit one attention layer to the facts; ``errors`` of the result says whether it holds them all.
@@ -201,13 +195,12 @@ def fit_attention(
     Contexts must be distinct where targets differ. ``rank1`` stores W_Q and W_K with one row a head. ``joint`` lets W_U
     be fitted too once the convex problem has stopped short of all facts; it never runs when W_O alone suffices.
     """
-    random = random_heads(vocab, contexts.shape[1], n_heads, d_model, d_head, rng, rank1=rank1, scale=scale)
+    random = random_heads(vocab, contexts.shape[1], n_heads, d_model, d_head, rng, rank1=rank1)
     used, classes = np.unique(targets, return_inverse=True)
-    if hints:
-        # What a single token tells about the answer goes into its embedding; only the rest is left to W_O.
-        sketch = unit_rows(rng.standard_normal((len(used), d_model)))
-        rows = hinted_embeddings(contexts, classes.astype(np.int64), sketch, vocab, rng, noise=0.5)
-        random["W_E"] = rows * (float(np.linalg.norm(random["W_E"])) / np.sqrt(vocab))
+    # What a single token tells about the answer goes into its embedding; only the rest is left to W_O.
+    sketch = unit_rows(rng.standard_normal((len(used), d_model)))
+    rows = hinted_embeddings(contexts, classes.astype(np.int64), sketch, vocab, rng, noise=0.5)
+    random["W_E"] = rows * (float(np.linalg.norm(random["W_E"])) / np.sqrt(vocab))
     coarse = dtype not in (torch.float64, torch.float32)
     working = torch.float32 if coarse else dtype
 
@@ -220,8 +213,8 @@ def fit_attention(
     features = AttentionFeatures(weights, contexts, working)
     # A lone target is fitted against its own opposite, so that it beats the zero rows of the other tokens.
     frame = target_frame(max(len(used), 2), d_model, rng)
-    problem = ReadoutProblem(features, classes.astype(np.int64), frame, features.offsets().numpy(), cutoff=cutoff)
-    if codes == "discriminant" and len(used) > 2:
+    problem = ReadoutProblem(features, classes.astype(np.int64), frame, features.offsets().numpy())
+    if len(used) > 2:
         chosen = discriminant_codes(problem.white, classes.astype(np.int64), len(used), d_model, rng)
         problem.unembed = torch.as_tensor(stored(chosen - chosen.mean(0)), dtype=torch.float32)
 
@@ -236,7 +229,7 @@ def fit_attention(
         lost, fragile, _ = recall(deploy(weight, unembed), contexts, targets, dtype)
         return lost if coarse else lost + fragile
 
-    fit = problem.solve(max_iterations=max_iterations, joint=joint, check=check, progress=progress)
+    fit = problem.solve(joint=joint, check=check, progress=progress)
     final = deploy(fit.weight, fit.unembed)
     lost, fragile, margin = recall(final, contexts, targets, dtype)
     return FitResult(final, lost, fragile, margin, fit.iterations, fit)

@@ -45,6 +45,7 @@ __all__ = [
 
 _TORCH = {"float64": torch.float64, "float32": torch.float32}
 _CHUNK_NUMBERS = 4_000_000
+_SCALE = 10.0  # standard deviation of the scores
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,6 @@ class TokenWeights:
     W_V: RealArray
     W_O: RealArray
     W_U: RealArray
-
-    @property
-    def n_params(self) -> int:
-        return int(sum(getattr(self, f.name).size for f in fields(self)))
 
     def astype(self, precision: Precision) -> TokenWeights:
         return TokenWeights(*(np.asarray(getattr(self, f.name), dtype=np.dtype(precision)) for f in fields(self)))
@@ -84,9 +81,6 @@ class AssociationReport:
     """How the kept weights were found, and what they do when run entirely in each precision."""
 
     limit: RankLimit
-    n_facts: int
-    square: bool  # as many facts as features: the exactly determined system
-    steered: int  # nearly singular directions the target vectors were made to avoid
     code: Code
     draws: tuple[Draw, ...]
     kept: int
@@ -116,19 +110,16 @@ def associate(
     d_head: int,
     rng: np.random.Generator,
     rank_one_qk: bool = False,
-    scale: float = 10.0,
-    tries: int | None = None,
 ) -> AssociationResult:
     """Weights that send every context (T, S) to its target (T,), by Corollary 1.
 
-    Up to `tries` draws of the random parts (4, or 24 for small shapes) are made; the first whose float32 margin is at
+    Up to 24 draws of the random parts (4 for large shapes) are made; the first whose float32 margin is at
     least half its float64 margin is accepted at once, otherwise the one with the best float32 recall, then margin, is
-    kept. `scale`: standard deviation of the scores; `rank_one_qk`: W_Q and W_K have one nonzero row.
+    kept. `rank_one_qk`: W_Q and W_K have one nonzero row.
     """
-    if tries is None:
-        tries = 4 if n_heads * d_head + d_model > 1024 else 24
-    if min(n_heads, d_model, d_head, tries, vocab) < 1:
-        raise UsageError("vocab, n_heads, d_model, d_head and tries must be at least 1.")
+    tries = 4 if n_heads * d_head + d_model > 1024 else 24
+    if min(n_heads, d_model, d_head, vocab) < 1:
+        raise UsageError("vocab, n_heads, d_model and d_head must be at least 1.")
     ctx = check_contexts(contexts, vocab)
     goal = _check_targets(targets, len(ctx), vocab)
     answers, label = np.unique(goal, return_inverse=True)
@@ -142,12 +133,12 @@ def associate(
             + (", or a wider d_head." if limit.value == limit.nominal else ", or the argmax fit.")
         )
 
-    kept: tuple[tuple[float, float], TokenWeights, float, float, int] | None = None
+    kept: tuple[tuple[float, float], TokenWeights, float, float] | None = None
     draws: list[Draw] = []
     best = -1
     code, kind = target_code(len(answers), d_model, rng)
     for _ in range(tries):
-        features = RandomFeatures(ctx, vocab, n_heads, d_model, d_head, scale, rank_one_qk, rng)
+        features = RandomFeatures(ctx, vocab, n_heads, d_model, d_head, _SCALE, rank_one_qk, rng)
         attempt = solve_association(features.matrix(), d_model, code, label, kind, rng)
         if attempt is None:
             draws.append(Draw(math.inf, math.inf, 0.0, 0.0, -math.inf, -math.inf))
@@ -159,20 +150,17 @@ def associate(
         (acc64, margin64, err64), (acc32, margin32, err32) = results
         draws.append(Draw(attempt.cond, attempt.cond_fold, acc64, acc32, margin64, margin32))
         if kept is None or (acc32, margin32) > kept[0]:
-            kept, best = ((acc32, margin32), weights, err64, err32, attempt.steered), len(draws) - 1
+            kept, best = ((acc32, margin32), weights, err64, err32), len(draws) - 1
         if acc32 == 1.0 and margin32 >= 0.5 * margin64:
             break
     if kept is None:
         raise AssumptionError(
             f"all {tries} draws gave singular features although the rank condition holds (limit {limit.value}, "
-            f"{len(ctx)} facts). Use more heads, or another scale."
+            f"{len(ctx)} facts). Use more heads."
         )
-    _, weights, err64, err32, steered = kept
+    _, weights, err64, err32 = kept
     report = AssociationReport(
         limit=limit,
-        n_facts=len(ctx),
-        square=len(ctx) == features.width,
-        steered=steered,
         code=kind,
         draws=tuple(draws),
         kept=best,

@@ -46,7 +46,6 @@ class Attempt:
     read: Array  # (d, d): projector on the coordinates the unembedding reads
     cond: float
     cond_fold: float
-    steered: int
 
 
 def solve_association(
@@ -71,24 +70,15 @@ def solve_association(
     C = torch.from_numpy(code)
     index = torch.from_numpy(label)
     if kind == "spread":
-        C, steered = _steer_code(system, C, index, g, skip)
+        C = _steer_code(system, C, index, g, skip)
         goal = C[index]
     else:
-        goal, steered = _steer_lengths(system, C, index, g, skip)
+        goal = _steer_lengths(system, C, index, g, skip)
 
-    # Step 3: the linear solve, refined until the residual stops shrinking.
+    # Step 3: the linear solve.
     start = torch.zeros((d, phi.shape[1]), dtype=torch.float64)
     start[:, :d] = g * torch.eye(d, dtype=torch.float64)
-    psi = start.T.clone()
-    size = np.inf
-    for _ in range(4):
-        residual = goal - phi @ psi
-        now = float(residual.abs().max())
-        if not now < 0.5 * size:
-            break
-        size = now
-        psi = psi + system.solve(residual)
-    result = np.asarray(psi.T.numpy(), dtype=np.float64)
+    result = np.asarray(system.near(start.T, goal).T.numpy(), dtype=np.float64)
     unembedding = np.asarray((C / C.norm(dim=1, keepdim=True)).numpy(), dtype=np.float64)
     result, read = complete(result, unembedding, d)
     singular = np.linalg.svd(result[:, :d], compute_uv=False)
@@ -102,17 +92,16 @@ def solve_association(
         read,
         system.top / float(system.bottom[0]),
         cond_fold,
-        steered,
     )
 
 
 def _steer_code(
     system: LinearSystem, code: torch.Tensor, label: torch.Tensor, g: float, skip: torch.Tensor
-) -> tuple[torch.Tensor, int]:
+) -> torch.Tensor:
     """Move the code of many answers: equal answers keep equal target vectors, so y is exactly the code."""
     many = min(len(code) // 16, system.left.shape[1])
     if not many:
-        return code, 0
+        return code
     one_hot = torch.zeros((len(label), len(code)), dtype=torch.float64)
     one_hot[torch.arange(len(label)), label] = 1.0
     worst = system.left[:, :many]
@@ -128,12 +117,12 @@ def _steer_code(
     change = torch.linalg.lstsq(reach, (U * (lifted - s)) @ Vt, driver="gelsd").solution
     if float(change.norm(dim=1).max()) < 0.3:
         code = code + change
-    return code, many
+    return code
 
 
 def _steer_lengths(
     system: LinearSystem, code: torch.Tensor, label: torch.Tensor, g: float, skip: torch.Tensor
-) -> tuple[torch.Tensor, int]:
+) -> torch.Tensor:
     """Move each fact's target along its own direction, which a fact's argmax does not see: for codes with no slack."""
     goal = code[label]
     _, s, Vt = torch.linalg.svd(code, full_matrices=False)
@@ -145,9 +134,9 @@ def _steer_lengths(
         rows = (worst.T.unsqueeze(1) * seen.T.unsqueeze(0)).reshape(-1, len(goal))
         change = torch.linalg.lstsq(rows, (worst.T @ wanted).reshape(-1, 1), driver="gelsd").solution
         if float(change.abs().max()) < 0.4:
-            return goal * (1 + change), many
+            return goal * (1 + change)
         many //= 2
-    return goal, 0
+    return goal
 
 
 def complete(psi: Array, unembedding: Array, d: int) -> tuple[Array, Array]:
@@ -222,6 +211,17 @@ class LinearSystem:
         padded = torch.zeros((cols, b.shape[1]), dtype=b.dtype)
         padded[:rows] = torch.linalg.solve_triangular(self._R.T, b, upper=False)
         return torch.ormqr(self._factor, self._tau, padded)
+
+    def near(self, start: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """The x next to `start` with Phi x = b, refined until the residual stops shrinking."""
+        x, size = start.clone(), math.inf
+        for _ in range(4):
+            residual = b - self._phi @ x
+            now = float(residual.abs().max())
+            if not now < 0.5 * size:
+                break
+            size, x = now, x + self.solve(residual)
+        return x
 
     def skip_rows(self, one_hot: torch.Tensor, d: int) -> tuple[torch.Tensor, torch.Tensor]:
         """B, N0 such that for targets Y C, sought near g on the skip, the solution's first d rows are B C + g N0."""

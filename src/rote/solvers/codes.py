@@ -40,7 +40,7 @@ def class_sums(rows: Tensor, classes: IntArray, n_classes: int) -> Tensor:
 
 
 def discriminant_codes(
-    white: Tensor, classes: IntArray, n_classes: int, d_model: int, rng: np.random.Generator, *, sweeps: int = 30
+    white: Tensor, classes: IntArray, n_classes: int, d_model: int, rng: np.random.Generator
 ) -> FloatArray:
     """One code of length sqrt(d_model) per class: its mean along the directions that separate the classes best.
 
@@ -53,7 +53,7 @@ def discriminant_codes(
     sums = class_sums(white, classes, n_classes)
     weighted = sums / size.sqrt()
     basis = torch.as_tensor(rng.standard_normal((rank, n_directions)))
-    for _ in range(sweeps):
+    for _ in range(30):
         basis = torch.linalg.qr(weighted.T @ (weighted @ basis)).Q
     means = unit_rows((sums / size @ basis).numpy())
     if n_directions < d_model:

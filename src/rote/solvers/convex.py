@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -28,6 +28,10 @@ Progress = Callable[[int, int, int], None]
 
 Check = Callable[[NDArray[np.float64], NDArray[np.float32]], int]
 """``check(weight, unembed)`` -> rows the deployed model gets wrong with these weights, in its own precision."""
+
+
+_CHUNK = 4096
+_MEMORY = 12
 
 
 @dataclass(frozen=True)
@@ -53,30 +57,20 @@ class ReadoutFit:
     unembed: NDArray[np.float32]
     errors: int
     deployed_errors: int
-    margin: float
     iterations: int
-    evaluations: int
     loss: float
     spectrum: Spectrum
-    history: tuple[int, ...] = field(repr=False, default=())
 
 
-def whiten(
-    features: FeatureFn,
-    n_rows: int,
-    *,
-    cutoff: float = 1e-11,
-    chunk: int = 4096,
-    dtype: torch.dtype = torch.float32,
-) -> tuple[Tensor, Tensor, Spectrum]:
+def whiten(features: FeatureFn, n_rows: int, *, cutoff: float) -> tuple[Tensor, Tensor, Spectrum]:
     """Whitened features Z (rows x rank), the map back M (rank x P, so that Z = F M^T), and the spectrum.
 
     Directions whose Gram eigenvalue is below ``cutoff`` times the largest are dropped: in float32 a feature carries
     noise of about 1e-7 of its size, so what lies below (1e-7)^2 is noise that W would have to amplify.
     """
     gram: Tensor | None = None
-    for start in range(0, n_rows, chunk):
-        rows = features(start, min(start + chunk, n_rows)).double()
+    for start in range(0, n_rows, _CHUNK):
+        rows = features(start, min(start + _CHUNK, n_rows)).double()
         gram = rows.T @ rows if gram is None else gram.addmm_(rows.T, rows)
     if gram is None:
         raise ValueError("whiten needs at least one row; found 0. Give it facts.")
@@ -86,12 +80,12 @@ def whiten(
     values, vectors = values[keep], vectors[:, keep]
     back = (vectors / values.sqrt()).T.contiguous()
     rank = int(keep.sum())
-    white = torch.empty(n_rows, rank, dtype=dtype)
+    white = torch.empty(n_rows, rank)
     # Rounding in this product is amplified by the condition number; float64 is worth its price when that is large.
     exact = largest > 1e6 * float(values[0]) if rank else False
     cast = back if exact else back.float()
-    for start in range(0, n_rows, chunk):
-        stop = min(start + chunk, n_rows)
+    for start in range(0, n_rows, _CHUNK):
+        stop = min(start + _CHUNK, n_rows)
         white[start:stop] = features(start, stop).to(cast.dtype) @ cast.T
     smallest = float(values[0]) if rank else 0.0
     return white, back, Spectrum(int(gram.shape[0]), rank, largest, smallest)
@@ -100,22 +94,19 @@ def whiten(
 class _Objective:
     """Mean cross-entropy of ``stream @ unembed.T`` against the targets, chunked over rows."""
 
-    def __init__(self, targets: Tensor, chunk: int) -> None:
+    def __init__(self, targets: Tensor) -> None:
         self.targets = targets
-        self.chunk = chunk
-        self.evaluations = 0
 
     def value(
         self, stream: Tensor, unembed: Tensor, gradient: Tensor, by_unembed: Tensor | None = None
     ) -> tuple[float, int]:
         """Loss and rows wrong; the derivatives by the stream (and the unembedding) are written into the buffers."""
-        self.evaluations += 1
         n_rows = stream.shape[0]
         loss, wrong = 0.0, 0
         if by_unembed is not None:
             by_unembed.zero_()
-        for start in range(0, n_rows, self.chunk):
-            rows = slice(start, min(start + self.chunk, n_rows))
+        for start in range(0, n_rows, _CHUNK):
+            rows = slice(start, min(start + _CHUNK, n_rows))
             target = self.targets[rows]
             logits = stream[rows] @ unembed.T
             right = logits.gather(1, target[:, None])
@@ -131,20 +122,6 @@ class _Objective:
             if by_unembed is not None:
                 by_unembed.addmm_(logits.T, stream[rows])
         return loss / n_rows, wrong
-
-    def margin(self, stream: Tensor, unembed: Tensor) -> float:
-        """Smallest lead of the target over the best other class."""
-        smallest = float("inf")
-        if unembed.shape[0] < 2:
-            return smallest
-        for start in range(0, stream.shape[0], self.chunk):
-            rows = slice(start, min(start + self.chunk, stream.shape[0]))
-            target = self.targets[rows][:, None]
-            logits = stream[rows] @ unembed.T
-            right = logits.gather(1, target)
-            best = logits.scatter_(1, target, -torch.inf).max(1, keepdim=True).values
-            smallest = min(smallest, float((right - best).min()))
-        return smallest
 
 
 def two_loop(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> Tensor:
@@ -191,21 +168,18 @@ class ReadoutProblem:
         offsets: NDArray[np.floating],
         *,
         cutoff: float = 1e-11,
-        chunk: int = 4096,
-        memory: int = 12,
     ) -> None:
         n_rows = len(targets)
         if offsets.shape != (n_rows, unembed.shape[1]):
             raise ValueError(
                 f"ReadoutProblem needs offsets of shape {(n_rows, unembed.shape[1])} (rows, d); found {offsets.shape}."
             )
-        self.white, self.back, self.spectrum = whiten(features, n_rows, cutoff=cutoff, chunk=chunk)
-        self.objective = _Objective(torch.as_tensor(np.ascontiguousarray(targets)), chunk)
+        self.white, self.back, self.spectrum = whiten(features, n_rows, cutoff=cutoff)
+        self.objective = _Objective(torch.as_tensor(np.ascontiguousarray(targets)))
         self.unembed = torch.as_tensor(np.array(unembed), dtype=torch.float32)
         self.stream = torch.as_tensor(np.array(offsets), dtype=torch.float32)
         self.solution = torch.zeros(unembed.shape[1], self.spectrum.rank)
-        self.memory = memory
-        self.pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
+        self.pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=_MEMORY)
         self.unembed_scale = 0.0
         self.iterations = 0
         self.history: list[int] = []
@@ -219,7 +193,7 @@ class ReadoutProblem:
         """From here on the unembedding is fitted too, in units that give it the curvature the solution has."""
         size = float(self.stream.square().mean())
         self.unembed_scale = float(np.sqrt(self.unembed.shape[0] / max(size, 1e-12)))
-        self.pairs = deque(maxlen=2 * self.memory)
+        self.pairs = deque(maxlen=2 * _MEMORY)
 
     def _evaluate(self, stream: Tensor, unembed: Tensor, by_stream: Tensor) -> tuple[float, int, Tensor | None]:
         by_unembed = torch.empty_like(unembed) if self.unembed_scale else None
@@ -322,10 +296,7 @@ class ReadoutProblem:
             unembed=self.unembed.numpy(),
             errors=wrong,
             deployed_errors=deployed,
-            margin=self.objective.margin(self.stream, self.unembed),
             iterations=self.iterations,
-            evaluations=self.objective.evaluations,
             loss=loss,
             spectrum=self.spectrum,
-            history=tuple(self.history),
         )

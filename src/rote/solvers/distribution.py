@@ -20,6 +20,7 @@ Differs:   1. the skip connection is folded in exactly, so gamma and the limit b
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,12 +39,13 @@ from rote.solvers.encoder import EncoderBound
 from rote.solvers.token_rank import rank_limit
 from rote.solvers.vector_layer import Precision
 
-__all__ = ["METHODS", "Layer", "Method", "attend", "fewest_heads"]
+__all__ = ["Layer", "Method", "attend", "fewest_heads"]
 
 Method = Literal["interpolation", "refit"]
-METHODS: tuple[Method, ...] = ("interpolation", "refit")
 
 _NOISE = 0.3  # keeps informed token vectors in general position
+_SCALES = (10.0, 30.0, 100.0)
+"""Standard deviations of the scores, taken in turn: narrow models need sharper attention to tell contexts apart."""
 _ENOUGH = 1e-7  # nats that rounding to float32 may cost before another draw is made
 
 
@@ -74,18 +76,16 @@ def fewest_heads(table: DistributionTable, n_contexts: int, d_model: int, d_head
     if table.context == 1:
         return 1
     likely = table.contexts[table.likely_first[:n_contexts]]
+
+    def enough(heads: int) -> bool:
+        return rank_limit(likely, table.vocab, heads, d_model, d_head).value >= n_contexts
+
     low, high = 1, 1
-    while rank_limit(likely, table.vocab, high, d_model, d_head).value < n_contexts:
+    while not enough(high):
         low, high = high + 1, 2 * high
         if high > 2 * n_contexts + 2:
             return None
-    while low < high:
-        middle = (low + high) // 2
-        if rank_limit(likely, table.vocab, middle, d_model, d_head).value >= n_contexts:
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    return low + bisect_left(range(low, high), True, key=enough)
 
 
 def attend(
@@ -98,14 +98,12 @@ def attend(
     method: Method,
     rng: np.random.Generator,
     rank_one_qk: bool = False,
-    scales: tuple[float, ...] = (10.0, 30.0, 100.0),
     tries: int | None = None,
 ) -> Layer:
     """An attention-only layer for the table: `n_contexts` is T_eps, the contexts that must be exact.
 
     Up to `tries` draws of the random parts are made and the one with the least divergence in float32 is kept; where
-    nothing is left out, the first that loses no more than rounding. `scales`, the standard deviations of the scores,
-    are taken in turn: narrow models need sharper attention to tell contexts apart.
+    nothing is left out, the first that loses no more than rounding.
     """
     if bound.W is None or bound.E is None:
         raise AssumptionError(
@@ -126,7 +124,7 @@ def attend(
     if tries is None:
         tries = 8 if complete_table and n_contexts <= 1024 else 3
     for number in range(1, tries + 1):
-        scale = scales[(number - 1) % len(scales)]
+        scale = _SCALES[(number - 1) % len(_SCALES)]
         features = RandomFeatures(
             np.ascontiguousarray(table.contexts), table.vocab, n_heads, bound.d_model, d_head, scale, rank_one_qk, rng
         )
@@ -205,10 +203,10 @@ def _draw(
         if not system.bottom[0] > 1e-14 * system.top:
             return None
         cond = system.top / float(system.bottom[0])
-        psi = _interpolate(system, top, goal[torch.from_numpy(likely)], start)
+        psi = system.near(start, goal[torch.from_numpy(likely)])
         if not _invertible(psi, W, d):
             start[:d] = torch.eye(d, dtype=torch.float64) / math.sqrt(2 * d)
-            psi = _interpolate(system, top, goal[torch.from_numpy(likely)], start)
+            psi = system.near(start, goal[torch.from_numpy(likely)])
         if not all_of_it:
             reach = phi[torch.from_numpy(rest)] @ system.solve(torch.eye(len(top), dtype=torch.float64))
             C = 2 * math.sqrt(1 + _spectral(reach) ** 2)
@@ -228,18 +226,6 @@ def _draw(
         float(singular[0] / singular[-1]),
         number,
     )
-
-
-def _interpolate(system: LinearSystem, top: Tensor, goal: Tensor, start: Tensor) -> Tensor:
-    """Psi (P, d) next to `start` with top Psi = goal, refined until the residual stops shrinking."""
-    psi, size = start.clone(), math.inf
-    for _ in range(4):
-        residual = goal - top @ psi
-        now = float(residual.abs().max())
-        if not now < 0.5 * size:
-            break
-        size, psi = now, psi + system.solve(residual)
-    return psi
 
 
 def _invertible(psi: Tensor, W: Array, d: int) -> bool:

@@ -1,6 +1,6 @@
 """Facts in a gated MLP: down projection by the convex fit, then gate, up and down together from that start.
 
-Block:     y' = y + W_down ( act(W_gate y) * (W_up y) ),  3 m d parameters; act is silu (stock Llama) or the identity.
+Block:     y' = y + W_down ( silu(W_gate y) * (W_up y) ),  3 m d parameters, as in a stock Llama.
 Step 1:    W_gate, W_up random; W_down minimises the cross-entropy of the facts, a convex problem (see ``convex``).
 Step 2:    if asked for, and where step 1 stops short, L-BFGS on all three from there. The loss is convex in W_down
            alone and in W_up alone, not in all together, so this step carries no guarantee; measured, it stores 2.5
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +21,12 @@ from torch import Tensor
 
 from rote.solvers.argmax import AttentionFeatures, Weights, random_heads, target_frame
 from rote.solvers.convex import Progress, ReadoutProblem, tally, whiten
+from rote.solvers.graft.gate import features
 
-Activation = Literal["silu", "identity"]
 _NAMES = ("W_gate", "W_up", "W_down")
+_CHUNK = 4096
+_SCALE = (0.5, 5.0)
+"""Score scales of the heads that mix."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +38,10 @@ class MlpFit:
     fragile: int
     margin: float
     iterations: int
-    convex_errors: int
 
 
 class _Done(Exception):
     """Raised out of scipy when the facts are held with room to spare."""
-
-
-def _act(gate: Tensor, activation: Activation) -> Tensor:
-    return torch.nn.functional.silu(gate) if activation == "silu" else gate
-
-
-def _apply(x: Tensor, gate: Tensor, up: Tensor, down: Tensor, activation: Activation) -> Tensor:
-    return (_act(x @ gate.T, activation) * (x @ up.T)) @ down.T
 
 
 @dataclass
@@ -55,29 +49,25 @@ class _Problem:
     """Inputs, what is added to the block's output, classes and their directions."""
 
     inputs: Tensor
-    offsets: Tensor | None
+    offsets: Tensor
     targets: Tensor
     unembed: Tensor
-    activation: Activation
-    chunk: int
 
     def logits(self, w: list[Tensor], rows: slice, dtype: torch.dtype) -> Tensor:
         gate, up, down, *rest = (part.to(dtype) for part in w)
-        stream = _apply(self.inputs[rows].to(dtype), gate, up, down, self.activation)
-        if self.offsets is not None:
-            stream = stream + self.offsets[rows].to(dtype)
+        stream = features(self.inputs[rows].to(dtype), gate, up) @ down.T + self.offsets[rows].to(dtype)
         return stream @ (rest[0] if rest else self.unembed.to(dtype)).T
 
     def pieces(self) -> list[slice]:
         n_rows = len(self.targets)
-        return [slice(at, min(at + self.chunk, n_rows)) for at in range(0, n_rows, self.chunk)]
+        return [slice(at, min(at + _CHUNK, n_rows)) for at in range(0, n_rows, _CHUNK)]
 
-    def recall(self, w: list[Tensor], dtype: torch.dtype = torch.float32) -> tuple[int, int, float]:
+    def recall(self, w: list[Tensor]) -> tuple[int, int, float]:
         """Facts lost, facts held by less than twice the rounding on their row, smallest margin."""
         lost, fragile, margin = 0, 0, float("inf")
         for rows in self.pieces():
             target = self.targets[rows][:, None]
-            logits = self.logits(w, rows, dtype)
+            logits = self.logits(w, rows, torch.float32)
             part = tally(logits, self.logits(w, rows, torch.float64), target)
             lost, fragile, margin = lost + part[0], fragile + part[1], min(margin, part[2])
         return lost, fragile, margin
@@ -92,31 +82,28 @@ def _fit_gated(
     joint_unembed: bool,
     max_iterations: int,
     progress: Progress | None,
-) -> tuple[list[Tensor], int, int]:
-    """Weights [gate, up, down (, unembed)] in float32, iterations, errors left by the convex step."""
+) -> tuple[list[Tensor], int]:
+    """Weights [gate, up, down (, unembed)] in float32, and iterations."""
     n_rows, d_model = problem.inputs.shape
     norm = float(problem.inputs.double().square().sum(1).mean().sqrt())
     # Gate pre-activations of about 5 put silu to work on both its sides.
     gate = torch.as_tensor(rng.standard_normal((d_mlp, d_model)) * (5.0 / norm)).float()
     up = torch.as_tensor(rng.standard_normal((d_mlp, d_model)) / norm).float()
 
-    def features(start: int, stop: int) -> Tensor:
-        x = problem.inputs[start:stop]
-        return _act(x @ gate.T, problem.activation) * (x @ up.T)
-
-    offsets = torch.zeros(n_rows, d_model) if problem.offsets is None else problem.offsets
+    def hidden(start: int, stop: int) -> Tensor:
+        return features(problem.inputs[start:stop], gate, up)
 
     def check(weight: NDArray[np.float64], unembed: NDArray[np.float32]) -> int:
         lost, fragile, _ = problem.recall([gate, up, torch.as_tensor(weight).float()])
         return lost + fragile
 
-    start = ReadoutProblem(features, problem.targets.numpy(), problem.unembed.numpy(), offsets.numpy()).solve(
+    start = ReadoutProblem(hidden, problem.targets.numpy(), problem.unembed.numpy(), problem.offsets.numpy()).solve(
         max_iterations=80 if joint else max_iterations, patience=10 if joint else 20, check=check, progress=progress
     )
     weights = [gate, up, torch.as_tensor(start.weight).float()]
     iterations = start.iterations
     if not joint or start.deployed_errors == 0:
-        return weights, iterations, start.errors
+        return weights, iterations
 
     # Balance the blocks: the product is what counts, and L-BFGS starts from a multiple of the identity.
     ratio = float((weights[2].norm() / weights[1].norm()).sqrt())
@@ -162,41 +149,7 @@ def _fit_gated(
     options = {"maxiter": max_iterations, "maxfun": 2 * max_iterations, "maxcor": 20, "ftol": 0.0, "gtol": 0.0}
     with suppress(_Done):
         minimize(evaluate, first, jac=True, method="L-BFGS-B", callback=after, options=options)
-    return kept, iterations, start.errors
-
-
-def fit_mlp_block(
-    keys: NDArray[np.floating],
-    values: NDArray[np.floating],
-    d_mlp: int,
-    rng: np.random.Generator,
-    *,
-    activation: Activation = "silu",
-    joint: bool = True,
-    max_iterations: int = 600,
-    progress: Progress | None = None,
-) -> MlpFit:
-    """Row i of ``keys`` to row i of ``values``: the largest inner product with the block's output (no skip) recalls."""
-    if keys.shape != values.shape:
-        raise ValueError(
-            f"fit_mlp_block needs as many keys as values, of one width; found {keys.shape} and {values.shape}."
-        )
-    # Only the direction of a value counts in the loss's temperature; sqrt(d) puts the curvature near one.
-    gain = float(np.sqrt(values.shape[1]) / np.linalg.norm(values, axis=1).mean())
-    problem = _Problem(
-        inputs=torch.as_tensor(keys).float(),
-        offsets=None,
-        targets=torch.arange(len(keys)),
-        unembed=torch.as_tensor(values * gain).float(),
-        activation=activation,
-        chunk=4096,
-    )
-    parts, iterations, convex = _fit_gated(
-        problem, d_mlp, rng, joint=joint, joint_unembed=False, max_iterations=max_iterations, progress=progress
-    )
-    lost, fragile, margin = problem.recall(parts)
-    weights: Weights = {name: part.numpy() for name, part in zip(_NAMES, parts, strict=True)}
-    return MlpFit(weights, lost, fragile, margin / gain, iterations, convex)
+    return kept, iterations
 
 
 def fit_attention_mlp(
@@ -209,42 +162,33 @@ def fit_attention_mlp(
     d_mlp: int,
     rng: np.random.Generator,
     *,
-    activation: Activation = "silu",
-    joint: bool = True,
-    scale: tuple[float, float] = (0.5, 5.0),
-    max_iterations: int = 600,
-    progress: Progress | None = None,
+    joint: bool,
+    max_iterations: int,
+    progress: Progress,
 ) -> MlpFit:
     """One random attention layer to mix the tokens, then the fitted block; parameters d (S + 2N + 4 d_h H + 3 m)."""
     weights: Weights = {
         name: value.astype(np.float32)
-        for name, value in random_heads(vocab, contexts.shape[1], n_heads, d_model, d_head, rng, scale=scale).items()
+        for name, value in random_heads(vocab, contexts.shape[1], n_heads, d_model, d_head, rng, scale=_SCALE).items()
     }
-    features = AttentionFeatures(weights, contexts)
+    heads = AttentionFeatures(weights, contexts)
     # The block stores best what looks like random directions: W_O whitens the heads' output, the skip is small.
-    mixed, back, spectrum = whiten(features, len(contexts), cutoff=1e-8)
+    mixed, back, spectrum = whiten(heads, len(contexts), cutoff=1e-8)
     turn = np.linalg.qr(rng.standard_normal((max(d_model, spectrum.rank), min(d_model, spectrum.rank))))[0]
     turn = turn if spectrum.rank <= d_model else turn.T
     whitener = (turn @ back.numpy()).reshape(d_model, n_heads, d_head).transpose(1, 0, 2)
     weights["W_O"] = np.ascontiguousarray(whitener).astype(np.float32)
     del mixed
-    out = torch.as_tensor(weights["W_O"]).permute(0, 2, 1).reshape(features.n_features, d_model)
-    stream = features.offsets()
-    for start in range(0, len(contexts), 4096):
-        stop = min(start + 4096, len(contexts))
-        stream[start:stop] += features(start, stop) @ out
+    out = torch.as_tensor(weights["W_O"]).permute(0, 2, 1).reshape(heads.n_features, d_model)
+    stream = heads.offsets()
+    for start in range(0, len(contexts), _CHUNK):
+        stop = min(start + _CHUNK, len(contexts))
+        stream[start:stop] += heads(start, stop) @ out
     used, classes = np.unique(targets, return_inverse=True)
     # A lone target is fitted against its own opposite, so that it beats the zero rows of the other tokens.
     frame = target_frame(max(len(used), 2), d_model, rng).astype(np.float32)
-    problem = _Problem(
-        inputs=stream,
-        offsets=stream,
-        targets=torch.as_tensor(classes),
-        unembed=torch.as_tensor(frame),
-        activation=activation,
-        chunk=4096,
-    )
-    parts, iterations, convex = _fit_gated(
+    problem = _Problem(stream, stream, torch.as_tensor(classes), torch.as_tensor(frame))
+    parts, iterations = _fit_gated(
         problem, d_mlp, rng, joint=joint, joint_unembed=True, max_iterations=max_iterations, progress=progress
     )
     rows = parts[3] if len(parts) == 4 else problem.unembed
@@ -254,4 +198,4 @@ def fit_attention_mlp(
     full = np.zeros((vocab, d_model), np.float32)
     full[used] = rows.numpy()[: len(used)]
     weights |= {name: part.numpy() for name, part in zip(_NAMES, parts[:3], strict=True)} | {"W_U": full}
-    return MlpFit(weights, lost, fragile, margin, iterations, convex)
+    return MlpFit(weights, lost, fragile, margin, iterations)

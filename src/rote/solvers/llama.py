@@ -14,7 +14,6 @@ Fit:       random q, k, v; the input of o_proj is captured from the real modules
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +34,8 @@ __all__ = ["LlamaResult", "build_llama", "stock_model"]
 
 _QUIET = 2.0**-8
 """Length of a context token's row relative to a target's: an exact power of two, so bfloat16 loses nothing by it."""
+_SCALE = (0.5, 4.0)
+"""The range of the heads' score deviations."""
 _KEEP_BYTES = 1 << 30
 """Captured features up to this size are kept; larger ones are computed again when they are needed."""
 
@@ -46,10 +47,7 @@ class LlamaResult:
     model: Any = field(repr=False)
     shape: LlamaShape
     tied: bool
-    params: int
     errors: int
-    failed: IntArray = field(repr=False)
-    seconds: float
     readout: ReadoutFit = field(repr=False)
 
 
@@ -175,31 +173,21 @@ def build_llama(
     n_heads: int,
     d_model: int,
     d_head: int,
-    d_mlp: int = 0,
-    n_kv_heads: int = 1,
     rng: np.random.Generator,
-    dtype: torch.dtype = torch.float32,
-    tied: bool | None = None,
-    scale: tuple[float, float] = (0.5, 4.0),
-    hint: float = 0.5,
-    max_iterations: int = 400,
-    extra: int = 3,
-    progress: Progress | None = None,
+    dtype: torch.dtype,
+    progress: Progress,
 ) -> LlamaResult:
     """A stock one-layer model whose largest logit after each context, fed without padding, is the target.
 
-    `tied` shares the embedding with the head; by default it does unless more than an eighth of the targets also stand
-    in contexts (a shared row is fixed before the features are known, so its code is random, not chosen).  `scale` is
-    the range of the heads' score deviations.  `dtype` is the precision in which the features are captured and the
-    answers are checked.  Facts that do not fit are reported in `errors` and `failed`, not hidden.
+    The head shares the embedding unless more than an eighth of the targets also stand in contexts (a shared row is
+    fixed before the features are known, so its code is random, not chosen).  `dtype` is the precision in which the
+    features are captured and the answers are checked.  Facts that do not fit are counted in `errors`, not hidden.
     """
-    begun = time.perf_counter()
     _check(contexts, targets, vocab, pad_id)
-    shape = LlamaShape(d_model, n_heads, d_head, n_kv_heads, max(1, d_mlp))
+    shape = LlamaShape(d_model, n_heads, d_head)
     used, classes = np.unique(targets, return_inverse=True)
     shared = np.isin(used, contexts)
-    if tied is None:
-        tied = int(shared.sum()) <= len(used) // 8
+    tied = int(shared.sum()) <= len(used) // 8
     frozen = shared & tied
     model = stock_model(shape, vocab, contexts.shape[1], pad_id, tied=tied, dtype=dtype)
     layer = model.model.layers[0]
@@ -211,17 +199,17 @@ def build_llama(
         for name in ("gate_proj", "up_proj", "down_proj"):
             getattr(layer.mlp, name).weight.zero_()
         # Random q, k, v.  Unit-rms streams make a head's scores deviate by its own scale, and its values by one.
-        size = np.exp(rng.uniform(np.log(scale[0]), np.log(scale[1]), n_heads))
+        size = np.exp(rng.uniform(np.log(_SCALE[0]), np.log(_SCALE[1]), n_heads))
         put(
             layer.self_attn.q_proj,
             rng.standard_normal((n_heads, d_head, d_model)) * (size / np.sqrt(d_model))[:, None, None],
         )
-        put(layer.self_attn.k_proj, rng.standard_normal((n_kv_heads, d_head, d_model)) / np.sqrt(d_model))
-        put(layer.self_attn.v_proj, np.concatenate([_frame(d_head, d_model, rng) for _ in range(n_kv_heads)]))
+        put(layer.self_attn.k_proj, rng.standard_normal((d_head, d_model)) / np.sqrt(d_model))
+        put(layer.self_attn.v_proj, _frame(d_head, d_model, rng))
         layer.self_attn.o_proj.weight.zero_()
 
         codes = unit_rows(rng.standard_normal((len(used), d_model))) * np.sqrt(d_model)
-        embed = hinted_embeddings(contexts, classes, codes, vocab, rng, noise=hint) * (_QUIET * np.sqrt(d_model))
+        embed = hinted_embeddings(contexts, classes, codes, vocab, rng, noise=0.5) * (_QUIET * np.sqrt(d_model))
         if pad_id is not None:
             embed[pad_id] = 0.0
         if tied:
@@ -259,21 +247,8 @@ def build_llama(
             install(weight, unembed)
             return int(_wrong_rows(model, prompts, targets_in_order).sum())
 
-        fit = problem.solve(
-            max_iterations=max_iterations, extra=extra, joint=not frozen.any(), check=check, progress=progress
-        )
-        install(fit.weight, fit.unembed)
-        wrong = _wrong_rows(model, prompts, targets_in_order).numpy()
-    return LlamaResult(
-        model=model,
-        shape=shape,
-        tied=tied,
-        params=sum(p.numel() for p in model.parameters()),
-        errors=int(wrong.sum()),
-        failed=np.sort(prompts.order[wrong]),
-        seconds=time.perf_counter() - begun,
-        readout=fit,
-    )
+        fit = problem.solve(joint=not frozen.any(), check=check, progress=progress)
+        return LlamaResult(model, shape, tied, check(fit.weight, fit.unembed), fit)
 
 
 def _frame(n_rows: int, width: int, rng: np.random.Generator) -> FloatArray:

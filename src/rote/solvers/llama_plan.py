@@ -13,6 +13,7 @@ from rote.errors import ShapeError
 __all__ = ["LlamaShape", "answer_bits", "plan_llama"]
 
 
+_MOST_FEATURES = 2304
 _SAFETY = {True: 1.3, False: 2.0}
 """Room the plan leaves, in float32 and below: rounding weights to 8 bits costs margin, and margin costs features."""
 
@@ -45,10 +46,10 @@ class LlamaShape:
     def n_features(self) -> int:
         return self.n_heads * self.d_head
 
-    def params(self, vocab: int, *, tied: bool = True) -> int:
-        """Every stored number: embedding, head unless tied, q k v o, gate up down, three norms."""
+    def params(self, vocab: int) -> int:
+        """Every stored number where the head shares the embedding: that, q k v o, gate up down, three norms."""
         heads = 2 * self.n_features + 2 * self.n_kv_heads * self.d_head
-        return self.d_model * ((1 if tied else 2) * vocab + heads + 3 * self.d_mlp + 3)
+        return self.d_model * (vocab + heads + 3 * self.d_mlp + 3)
 
 
 def answer_bits(contexts: IntArray, targets: IntArray, pad_id: int | None) -> tuple[float, float]:
@@ -85,16 +86,13 @@ def plan_llama(
     vocab: int,
     pad_id: int | None,
     dtype: str = "float32",
-    *,
-    tied: bool = True,
-    max_features: int = 2304,
 ) -> LlamaShape:
     """The cheapest shape that holds these facts at the first try: a measured rule on the safe side, not a theorem.
 
     A fitted number of o_proj holds about 1.4 bits.  The answers may be held by o_proj and the target codes together (a
     number of the codes does half as much), or by o_proj on top of what the embeddings tell; the lesser need counts.
     A head's features cannot outnumber the distinct context tokens, so narrow alphabets get narrow heads.  More than
-    `max_features` features are avoided where a wider model needs fewer.
+    `_MOST_FEATURES` features are avoided where a wider model needs fewer.
     """
     exact = dtype in ("float32", "float64")
     n_facts, n_targets = len(targets), len(np.unique(targets))
@@ -117,5 +115,5 @@ def plan_llama(
         d_head = max(2, min(width, (alphabet - 1) // 2 * 2))
         shapes.append(LlamaShape(width, ceil(features / d_head), d_head))
     fewest = min(shape.n_features for shape in shapes)
-    allowed = [shape for shape in shapes if shape.n_features <= max(max_features, fewest)]
-    return min(allowed, key=lambda shape: shape.params(vocab, tied=tied))
+    allowed = [shape for shape in shapes if shape.n_features <= max(_MOST_FEATURES, fewest)]
+    return min(allowed, key=lambda shape: shape.params(vocab))

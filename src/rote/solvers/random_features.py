@@ -14,7 +14,6 @@ What is left to choose is the temperature: too cold and all softmaxes are alike,
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,35 +25,27 @@ from rote.errors import AssumptionError, CapacityError, UsageError
 from rote.solvers.vector_layer import (
     LayerWeights,
     MinNorm,
-    Scores,
-    apply_readout,
     as_examples,
     as_targets,
     features,
     readout_weights,
-    score,
 )
 
 __all__ = ["FeatureReport", "FeatureResult", "feature_rank_limit", "random_feature_layer"]
 
 
 _RANK_TOLERANCE = 1e-10
+_SCALES = (1.0, 3.0, 10.0, 30.0, 100.0)
+_GOOD_ENOUGH = 100.0
 
 
 @dataclass(frozen=True)
 class FeatureReport:
-    """The scan over temperatures and what the kept layer does in each precision."""
+    """The temperature that was kept, the standard deviation of the scores, and Z there."""
 
-    limit: int
-    n_examples: int
-    n_distinct: int
-    conds: dict[float, float]  # condition number of Z for each scale tried (the best draw of each)
     scale: float
     rank: int
     cond: float
-    float64: Scores  # `weights`, forward pass in float64
-    float32: Scores  # `weights32`, forward pass in float32
-    float32_cast: Scores  # `weights` rounded to float32
 
 
 @dataclass(frozen=True)
@@ -114,20 +105,16 @@ def random_feature_layer(
     d_head: int,
     rng: np.random.Generator,
     n_classes: int | None = None,
-    scales: Sequence[float] = (1.0, 3.0, 10.0, 30.0, 100.0),
-    tries: int = 1,
-    good_enough: float = 100.0,
 ) -> FeatureResult:
     """Draw W_Q, W_K at each temperature, keep the best conditioned, solve for the readout. Inputs: `saturation_layer`.
 
-    `scales`: standard deviations of the scores; the scan stops early at a condition number below `good_enough`.
-    `tries`: draws per scale. An example that occurs twice is solved once; with two different targets it is refused.
+    The scan stops early at a good condition number. An example that occurs twice is solved once; with two different
+    targets it is refused.
     """
     ctx, qry, shared = as_examples(contexts, queries)
-    y, labels = as_targets(targets, len(qry), n_classes)
-    if n_heads < 1 or d_head < 1 or tries < 1 or not scales:
-        given = f"{n_heads}, {d_head}, {tries} and {len(scales)}"
-        raise UsageError(f"n_heads, d_head, tries and the number of scales must be at least 1; got {given}.")
+    y = as_targets(targets, len(qry), n_classes)
+    if n_heads < 1 or d_head < 1:
+        raise UsageError(f"n_heads and d_head must be at least 1; got {n_heads} and {d_head}.")
     keep = distinct_examples(ctx, qry, y)
     limit = feature_rank_limit(ctx, qry, n_heads)
     if len(keep) > limit:
@@ -143,29 +130,25 @@ def random_feature_layer(
     query_map, key_map = _whitening(some_qry), _whitening(_centred_rows(some_ctx))
 
     # Step 2: scan the temperature, and keep the features with the smallest condition number.
-    conds: dict[float, float] = {}
-    best: tuple[float, float, Array, Array, MinNorm] | None = None
-    for scale in scales:
-        for _ in range(tries):
-            W_Q, W_K = (rng.standard_normal((n_heads, d_head, m.shape[0])) @ m for m in (query_map, key_map))
-            size = math.sqrt(scale / math.sqrt(d_head))
-            W_Q, W_K = size * W_Q, size * W_K
-            Z = features(some_ctx, some_qry, W_Q, W_K).reshape(len(keep), -1)
-            factor = MinNorm(np.asarray(Z, dtype=np.float64))
-            conds[scale] = min(conds.get(scale, math.inf), factor.cond)
-            if best is None or (-factor.rank, factor.cond) < (-best[4].rank, best[1]):
-                best = (scale, factor.cond, W_Q, W_K, factor)
-        if best is not None and best[1] < good_enough:
+    best: tuple[float, Array, Array, MinNorm] | None = None
+    for scale in _SCALES:
+        W_Q, W_K = (rng.standard_normal((n_heads, d_head, m.shape[0])) @ m for m in (query_map, key_map))
+        size = math.sqrt(scale / math.sqrt(d_head))
+        W_Q, W_K = size * W_Q, size * W_K
+        Z = features(some_ctx, some_qry, W_Q, W_K).reshape(len(keep), -1)
+        factor = MinNorm(np.asarray(Z, dtype=np.float64))
+        if best is None or (-factor.rank, factor.cond) < (-best[3].rank, best[3].cond):
+            best = (scale, W_Q, W_K, factor)
+        if best[3].cond < _GOOD_ENOUGH:
             break
-    if best is None:
-        raise AssertionError("unreachable: there is at least one scale and one try")
-    scale, cond, W_Q, W_K, factor = best
+    assert best is not None, "there is at least one scale"
+    scale, W_Q, W_K, factor = best
 
     # Step 3: the linear solve, then a correction on the features as float32 computes them.
     d, k = qry.shape[1], y.shape[1]
     flat = factor.solve(some_y)
     weights = LayerWeights(W_Q, W_K, *readout_weights(flat.reshape(n_heads, d, k)))
-    Z, Z32 = features(ctx, qry, W_Q, W_K), features(ctx, qry, W_Q, W_K, "float32")
+    Z32 = features(ctx, qry, W_Q, W_K, "float32")
     rows32 = Z32[keep].reshape(len(keep), -1).astype(np.float64)
     flat32, residual = flat, some_y - rows32 @ flat
     for _ in range(3):
@@ -175,19 +158,7 @@ def random_feature_layer(
             break  # features too far from those that were factorised: keep what is better
         flat32, residual = trial, after
     weights32 = LayerWeights(W_Q, W_K, *readout_weights(flat32.reshape(n_heads, d, k))).astype("float32")
-    report = FeatureReport(
-        limit=limit,
-        n_examples=len(qry),
-        n_distinct=len(keep),
-        conds=conds,
-        scale=scale,
-        rank=factor.rank,
-        cond=cond,
-        float64=score(apply_readout(Z, weights), y, labels),
-        float32=score(apply_readout(Z32, weights32), y, labels),
-        float32_cast=score(apply_readout(Z32, weights.astype("float32")), y, labels),
-    )
-    return FeatureResult(weights, weights32, report)
+    return FeatureResult(weights, weights32, FeatureReport(scale, factor.rank, factor.cond))
 
 
 def distinct_examples(contexts: Array, queries: Array, y: Array) -> IntArray:

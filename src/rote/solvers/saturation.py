@@ -32,30 +32,23 @@ from rote.solvers.vector_layer import (
     MinNorm,
     Precision,
     RealArray,
-    Scores,
-    apply_readout,
     as_examples,
     as_targets,
     attention,
     features,
     predict,
     readout_weights,
-    score,
 )
 
-__all__ = [
-    "SaturationReport",
-    "SaturationResult",
-    "check_queries",
-    "saturation_capacity",
-    "saturation_layer",
-    "saturation_rank",
-]
+__all__ = ["SaturationReport", "SaturationResult", "check_queries", "saturation_layer"]
 
 
 _SATURATED = 1e-6  # an example counts as saturated in a head when its largest weight exceeds 1 - this
 _RANK_TOLERANCE = 1e-11
 _PARTITIONS = 12  # draws of the partition before a badly conditioned one is taken (small shared contexts with n = r)
+_TRIES = 16  # draws of a saturating direction for each head
+_BETA = 8.0  # the score with which a served example picks its token
+_DELTA = 1e-9  # softmax mass outside the largest weight of a saturated example
 _MEASURE_Z_UP_TO = 3000  # above this many examples a closed form does not also factorise Z to report its condition
 
 
@@ -63,9 +56,7 @@ _MEASURE_Z_UP_TO = 3000  # above this many examples a closed form does not also 
 class SaturationReport:
     """What the proof promises, as measured on the weights that were built."""
 
-    capacity: int
     r: int
-    n_examples: int
     groups: tuple[IntArray, ...]  # the examples each head serves; example `base` is served by none
     base: int
     saturated_share: Array  # per head, of the examples outside its group: largest weight > 1 - 1e-6
@@ -75,17 +66,6 @@ class SaturationReport:
     rank: int | None  # of Z; None where a closed form made factorising Z needless
     cond: float | None  # of Z
     block_cond: float | None  # closed form only: the worst condition number that was solved with
-    float64: Scores  # `weights`, forward pass in float64
-    float32: Scores  # `weights32`, forward pass in float32
-    float32_cast: Scores  # `weights` rounded to float32: what a reader gets who never solves for float32
-
-    @property
-    def head_of(self) -> IntArray:
-        """For each example the head that serves it, or -1 for the base."""
-        out = np.full(self.n_examples, -1, dtype=np.int64)
-        for head, group in enumerate(self.groups):
-            out[group] = head
-        return out
 
 
 @dataclass(frozen=True)
@@ -97,16 +77,6 @@ class SaturationResult:
     report: SaturationReport
 
 
-def saturation_rank(n_context: int, d_head: int, kruskal_rank: int) -> int:
-    """r of Theorem 1."""
-    return min(n_context, d_head, kruskal_rank)
-
-
-def saturation_capacity(n_heads: int, n_context: int, d_head: int, kruskal_rank: int) -> int:
-    """H(r-1)+1: how many examples Theorem 1 promises."""
-    return n_heads * (saturation_rank(n_context, d_head, kruskal_rank) - 1) + 1
-
-
 def saturation_layer(
     contexts: npt.ArrayLike,
     queries: npt.ArrayLike,
@@ -116,28 +86,22 @@ def saturation_layer(
     d_head: int,
     rng: np.random.Generator,
     n_classes: int | None = None,
-    kruskal_rank: int | None = None,
-    tries: int = 16,
-    beta: float = 8.0,
-    delta: float = 1e-9,
 ) -> SaturationResult:
     """Build the layer of Theorem 1 and measure it.
 
     contexts (T, n, d), or (n, d) shared by all; queries (T, d); targets (T,) or (T, k) real, or integer labels with
-    `n_classes` (then k = n_classes one-hot targets, read by argmax). `kruskal_rank` is that of the queries if known;
-    otherwise their matrix rank, an upper bound, is taken, and the construction refuses where independence fails.
-    `tries`: draws of a saturating direction per head; `beta`: score with which a served example picks its token;
-    `delta`: softmax mass outside the largest weight of a saturated example.
+    `n_classes` (then k = n_classes one-hot targets, read by argmax). The Kruskal rank of the queries is taken to be
+    their matrix rank, an upper bound, and the construction refuses where independence fails.
     """
     ctx, qry, shared = as_examples(contexts, queries)
-    y, labels = as_targets(targets, qry.shape[0], n_classes)
+    y = as_targets(targets, qry.shape[0], n_classes)
     n, n_examples = ctx.shape[-2], qry.shape[0]
-    if n_heads < 1 or d_head < 1 or tries < 1:
-        raise UsageError(f"n_heads, d_head and tries must be at least 1; got {n_heads}, {d_head} and {tries}.")
+    if n_heads < 1 or d_head < 1:
+        raise UsageError(f"n_heads and d_head must be at least 1; got {n_heads} and {d_head}.")
     check_queries(qry)
     rows = _ContextRows(ctx)
-    known = int(np.linalg.matrix_rank(qry)) if kruskal_rank is None else kruskal_rank
-    r = saturation_rank(n, d_head, known)
+    known = int(np.linalg.matrix_rank(qry))
+    r = min(n, d_head, known)
     capacity = n_heads * (r - 1) + 1
     if n_examples > capacity:
         more = f"{math.ceil((n_examples - 1) / (r - 1))} heads" if r > 1 else "a larger r"
@@ -150,7 +114,7 @@ def saturation_layer(
     # that its group's queries do not see.
     best = math.inf
     for _ in range(_PARTITIONS if shared else 1):
-        drawn, v_drawn, u_drawn = partition(ctx, qry, n_heads, n_examples, tries, rng)
+        drawn, v_drawn, u_drawn = partition(ctx, qry, n_heads, n_examples, _TRIES, rng)
         v_drawn, u_drawn = widen_margins(ctx, qry, drawn, v_drawn, u_drawn)
         worst = 1.0
         if shared:
@@ -161,7 +125,7 @@ def saturation_layer(
             break
 
     # Steps 2 and 3: score maps.
-    W_Q, W_K, gains = _score_maps(ctx, qry, rows, groups, v, u, d_head, beta, math.log(n / delta))
+    W_Q, W_K, gains = _score_maps(ctx, qry, rows, groups, v, u, d_head, _BETA, math.log(n / _DELTA))
 
     # Step 4: the linear solve, on the features of each precision.
     base = 0
@@ -178,11 +142,6 @@ def saturation_layer(
             Z = features(ctx, qry, W_Q, W_K).reshape(n_examples, -1)
             factor = MinNorm(np.asarray(Z, dtype=np.float64))
             rank, cond = factor.rank, factor.cond
-        outputs = [
-            predict(weights, ctx, qry),
-            predict(weights32, ctx, qry, "float32"),
-            predict(weights.astype("float32"), ctx, qry, "float32"),
-        ]
     else:
         saturated = _Saturation(groups, n_examples)
         Z = features(ctx, qry, W_Q, W_K, watch=saturated.add)
@@ -198,16 +157,9 @@ def saturation_layer(
         for _ in range(3):
             flat32 = flat32 + factor.solve(y - Z32_rows @ flat32, refine=0)
         weights32 = LayerWeights(W_Q, W_K, *readout_weights(flat32.reshape(n_heads, -1, y.shape[1]))).astype("float32")
-        outputs = [
-            apply_readout(Z, weights),
-            apply_readout(Z32, weights32),
-            apply_readout(Z32, weights.astype("float32")),
-        ]
 
     report = SaturationReport(
-        capacity=capacity,
         r=r,
-        n_examples=n_examples,
         groups=tuple(groups),
         base=base,
         saturated_share=share,
@@ -217,9 +169,6 @@ def saturation_layer(
         rank=rank,
         cond=cond,
         block_cond=block_cond,
-        float64=score(outputs[0], y, labels),
-        float32=score(outputs[1], y, labels),
-        float32_cast=score(outputs[2], y, labels),
     )
     return SaturationResult(weights, weights32, report)
 
@@ -336,8 +285,8 @@ def _dual(queries: Array, group: IntArray) -> Array:
     dual = np.asarray(np.linalg.pinv(queries[group].T, rcond=_RANK_TOLERANCE), dtype=np.float64)
     if np.max(np.abs(dual @ queries[group].T - np.eye(len(group)))) > 1e-3:
         raise AssumptionError(
-            f"Assumption 1 needs every {len(group)} queries to be independent; those of {_some(group)} are not. Pass "
-            "the queries' kruskal_rank, or use the random-feature construction."
+            f"Assumption 1 needs every {len(group)} queries to be independent; those of {_some(group)} are not. Use "
+            "the random-feature construction."
         )
     return dual
 
@@ -379,8 +328,7 @@ def _gains(
         example, head = (int(i) for i in stuck[0])
         raise AssumptionError(
             f"Assumption 1 needs every {len(groups[head]) + 1} queries to be independent; that of {example} lies "
-            f"in the span of those of {_some(groups[head])}. Pass the queries' kruskal_rank, or use the random-feature "
-            "construction."
+            f"in the span of those of {_some(groups[head])}. Use the random-feature construction."
         )
     return np.asarray(np.maximum((need / lead).max(axis=(0, 1)), 0.0), dtype=np.float64)
 

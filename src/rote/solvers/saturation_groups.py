@@ -114,9 +114,7 @@ class _Margins:
         return in_v, weight.reshape(len(flat), -1).T @ flat
 
 
-def widen_margins(
-    contexts: Array, queries: Array, groups: list[IntArray], v: Array, u: Array, steps: int = 40
-) -> tuple[Array, Array]:
+def widen_margins(contexts: Array, queries: Array, groups: list[IntArray], v: Array, u: Array) -> tuple[Array, Array]:
     """Raise the smallest margin of each head by ascent on a soft minimum, all heads at once.
 
     The gain c is inversely proportional to that minimum, and c times the rounding unit is what a float32 forward pass
@@ -142,7 +140,7 @@ def widen_margins(
     step = np.full((n_heads, 1), 0.05)
     sharpness = min(max(1, d // 4), len(queries) - 1)
     slope_v, slope_u = margins.slopes(sharpness)
-    for _ in range(steps):
+    for _ in range(40):
         v_new = off_group(v_best + step * off_group(slope_v))
         u_new = u_best if slope_u is None else unit(u_best + step * unit(slope_u))
         now = margins.at(v_new.astype(np.float32), u_new.astype(np.float32))

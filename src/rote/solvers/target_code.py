@@ -11,6 +11,7 @@ from rote.data._arrays import FloatArray as Array
 
 __all__ = ["circle_code", "polytope_code", "spread_code"]
 
+_STEPS = 50
 _OPTIMISE_UP_TO = 4000  # above this many vectors the pairwise cosines cost more than the margin is worth
 
 
@@ -26,7 +27,7 @@ def polytope_code(n: int, d: int, rng: np.random.Generator) -> Array:
     return np.stack([basis, -basis], axis=1).reshape(-1, d)[:n].copy()
 
 
-def spread_code(n: int, d: int, rng: np.random.Generator, *, steps: int = 50) -> Array:
+def spread_code(n: int, d: int, rng: np.random.Generator) -> Array:
     """n unit vectors in R^d with a small largest cosine: random, then descent on a soft maximum that hardens.
 
     Every vector is pushed away from its own nearest ones by the same angle, which shrinks from step to step.
@@ -37,8 +38,8 @@ def spread_code(n: int, d: int, rng: np.random.Generator, *, steps: int = 50) ->
         return code
     best, smallest = code, _largest_cosine(code)
     moving = code.astype(np.float32)  # the exponentials dominate, and half the digits do
-    for step in range(steps):
-        done = step / steps
+    for step in range(_STEPS):
+        done = step / _STEPS
         cosine = moving @ moving.T
         np.fill_diagonal(cosine, -np.inf)
         peak = cosine.max()

@@ -25,15 +25,12 @@ __all__ = [
     "LayerWeights",
     "MinNorm",
     "Precision",
-    "Scores",
-    "apply_readout",
     "as_examples",
     "as_targets",
     "attention",
     "features",
     "predict",
     "readout_weights",
-    "score",
 ]
 
 RealArray = npt.NDArray[np.floating]
@@ -52,24 +49,9 @@ class LayerWeights:
     W_V: RealArray
     W_O: RealArray
 
-    @property
-    def n_params(self) -> int:
-        """Every stored number, except W_O where it is the constant 1 of a scalar target."""
-        fixed_output = self.W_O.shape[1:] == (1, 1)
-        return int(self.W_Q.size + self.W_K.size + self.W_V.size + (0 if fixed_output else self.W_O.size))
-
     def astype(self, precision: Precision) -> LayerWeights:
         kind = np.dtype(precision)
         return LayerWeights(*(np.asarray(w, dtype=kind) for w in (self.W_Q, self.W_K, self.W_V, self.W_O)))
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What a forward pass in one precision gets right. `accuracy` and `margin` are None for real targets."""
-
-    max_error: float
-    accuracy: float | None
-    margin: float | None
 
 
 def as_examples(contexts: npt.ArrayLike, queries: npt.ArrayLike) -> tuple[Array, Array, bool]:
@@ -89,10 +71,8 @@ def as_examples(contexts: npt.ArrayLike, queries: npt.ArrayLike) -> tuple[Array,
     return c, q, c.ndim == 2
 
 
-def as_targets(
-    targets: npt.ArrayLike, n_examples: int, n_classes: int | None
-) -> tuple[Array, npt.NDArray[np.int64] | None]:
-    """Targets as (T, k) reals, and the labels if n_classes asks for classification (targets are then one-hot)."""
+def as_targets(targets: npt.ArrayLike, n_examples: int, n_classes: int | None) -> Array:
+    """Targets as (T, k) reals; they are labels, and become one-hot, if n_classes asks for classification."""
     raw = np.asarray(targets)
     if n_classes is None:
         y = np.asarray(raw, dtype=np.float64)
@@ -102,7 +82,7 @@ def as_targets(
         bad = np.flatnonzero(~np.isfinite(y).all(axis=1))
         if bad.size:
             raise DataError(f"targets must be finite; target {bad[0]} is not ({bad.size} in all).")
-        return y, None
+        return y
     if raw.shape != (n_examples,) or not np.issubdtype(raw.dtype, np.integer):
         raise DataError(f"with n_classes, targets are ({n_examples},) integers; got {raw.dtype} {raw.shape}.")
     labels = raw.astype(np.int64)
@@ -110,7 +90,7 @@ def as_targets(
     if bad.size:
         first = f"label {bad[0]} is {labels[bad[0]]}"
         raise DataError(f"labels must lie in 0..{n_classes - 1}; {first} ({bad.size} in all).")
-    return np.eye(n_classes)[labels], labels
+    return np.eye(n_classes)[labels]
 
 
 def _chunks(n_examples: int, numbers_each: int) -> Iterator[slice]:
@@ -189,12 +169,6 @@ def features(
     return result
 
 
-def apply_readout(Z: RealArray, weights: LayerWeights) -> RealArray:
-    """Predictions (T, k) from the head outputs Z (T, H, d), in the precision of Z."""
-    kind = torch.from_numpy(Z[:0]).dtype
-    return _read_out(torch.from_numpy(Z), *(torch.from_numpy(w).to(kind) for w in (weights.W_V, weights.W_O)))
-
-
 def _read_out(Z: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor) -> RealArray:
     n_heads, k, d_v = W_O.shape
     values = torch.bmm(Z.transpose(0, 1), W_V.transpose(1, 2))  # (H, T, d_v)
@@ -218,21 +192,6 @@ def readout_weights(readout: Array) -> tuple[Array, Array]:
     if k <= d:
         return transposed, np.broadcast_to(np.eye(k), (n_heads, k, k)).copy()
     return np.broadcast_to(np.eye(d), (n_heads, d, d)).copy(), transposed
-
-
-def score(predicted: RealArray, targets: Array, labels: npt.NDArray[np.int64] | None) -> Scores:
-    """Largest error, and for classes the share of right argmaxes (ties count as wrong) and the smallest margin."""
-    error = float(np.max(np.abs(predicted.astype(np.float64) - targets)))
-    if labels is None:
-        return Scores(error, None, None)
-    if predicted.shape[1] == 1:
-        return Scores(error, 1.0, float("inf"))
-    logits = predicted.astype(np.float64)
-    rows = np.arange(len(labels))
-    own = logits[rows, labels]
-    logits[rows, labels] = -np.inf
-    margins = own - logits.max(axis=1)
-    return Scores(error, float(np.mean(margins > 0)), float(margins.min()))
 
 
 def _extreme_singular_values(R: torch.Tensor) -> tuple[float, float]:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from plain_twin import PlainLayer, PlainTransformer, plain_model
 from rote.config import Architecture
 from rote.data import random_facts, random_vectors
 from rote.errors import ShapeError, UnknownName
@@ -14,7 +15,6 @@ from rote.measurement.train import ModelSpec, TokenStack, VectorStack, initial_w
 from rote.measurement.train.forward import token_logits
 from rote.measurement.train.loop import _losses
 from rote.measurement.train.pairs import all_pairs, pair_logits, worthwhile
-from rote.measurement.train.plain import PlainLayer, PlainTransformer, plain_model
 from rote.measurement.train.vectors import vector_outputs
 from rote.models.kinds.transformer import Transformer
 

@@ -98,9 +98,6 @@ class BlockNetwork:
     """Bits of the table of a block."""
     n_blocks: int
     """Blocks that hold points."""
-    points_per_block: float
-    bits_per_weight: int
-    """Bits of a weight that holds blocks."""
 
 
 def memorise_blocks(
@@ -134,8 +131,6 @@ def memorise_blocks(
         shape.blocks,
         shape.table,
         len(runs),
-        round(len(keys) / len(runs), 3),
-        shape.length + 1,
     )
 
 

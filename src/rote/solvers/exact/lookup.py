@@ -20,11 +20,11 @@ def lookup_params(n_keys: int) -> int:
     return 6 * n_keys + 1
 
 
-def memorise_lookup(keys: npt.NDArray[Any], values: npt.NDArray[Any], *, inputs: tuple[str, ...] = ("x",)) -> Network:
+def memorise_lookup(keys: npt.NDArray[Any], values: npt.NDArray[Any]) -> Network:
     """The network; keys whose value is 0 need no weights."""
     every = [(int(t), int(v)) for t, v in zip(keys, values, strict=True)]
     pairs = [pair for pair in every if pair[1]] or every[:1]
-    net = Assembler(inputs)
+    net = Assembler(["x"])
     net.layer({"x": {"x": 1}, **{f"l{j}": {"x": -1, ONE: t} for j, (t, _) in enumerate(pairs)}})
     net.layer({f"i{j}": {"x": -1, f"l{j}": -2, ONE: 1 + t} for j, (t, _) in enumerate(pairs)})
     net.layer({"value": {f"i{j}": v for j, (_, v) in enumerate(pairs)}}, relu=False)

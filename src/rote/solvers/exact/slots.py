@@ -55,7 +55,6 @@ class SlotNetwork:
     """Weights a group spends on its tables."""
     slots: int
     """Rows of the table of a group: about as many points as it can hold."""
-    points_per_group: float
 
 
 def largest_key(precision: Precision) -> int:
@@ -124,9 +123,7 @@ def memorise_slots(keys: IntArray, labels: IntArray, n_labels: int, *, precision
     runs = _runs(orbit, local, labels, shape, n_bits)
     words = [_words(run, shape, budget.word) for run in runs]
     network = _assemble(inside, [int(local[run.start]) for run in runs], words, shape, orbit)
-    return SlotNetwork(
-        network, precision, len(runs), shape.words, shape.rows * shape.stages, round(len(keys) / len(runs), 3)
-    )
+    return SlotNetwork(network, precision, len(runs), shape.words, shape.rows * shape.stages)
 
 
 def _runs(orbit: Orbit, keys: IntArray, labels: IntArray, shape: _Shape, n_bits: int) -> list[Run]:

@@ -57,7 +57,7 @@ def features(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
     return torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
 
 
-def direction(facts: Tensor, text: Tensor, weights: Tensor, ridge: float, *, steps: int = 30) -> Tensor:
+def direction(facts: Tensor, text: Tensor, weights: Tensor, ridge: float) -> Tensor:
     """The minimiser of the squared-hinge problem above, in float64."""
     d = facts.shape[1]
     w = torch.zeros(d, dtype=torch.float64)
@@ -73,7 +73,7 @@ def direction(facts: Tensor, text: Tensor, weights: Tensor, ridge: float, *, ste
 
     outside, leak = slacks(w)
     value = loss(w, outside, leak)
-    for _ in range(steps):
+    for _ in range(30):
         gradient = ridge * w
         hessian = ridge * torch.eye(d, dtype=torch.float64)
         for rows, slack, scale in (
@@ -110,13 +110,11 @@ def choose_gate(
     rng: np.random.Generator,
     *,
     rows: Tensor | None = None,
-    ridge: float = 1e-4,
-    rounds: int = 4,
 ) -> Gate:
     """Gate and up rows for facts and text (normalised states); `rows` in place of random gate rows."""
     weights = torch.ones(len(facts), dtype=torch.float64)
-    for _ in range(rounds):
-        w = direction(facts, text, weights, ridge)
+    for _ in range(4):
+        w = direction(facts, text, weights, 1e-4)
         scores = (facts @ w.float()).double()
         lost = scores.abs() > 3 * _ZONE
         if not lost.any():

@@ -34,6 +34,7 @@ Report = Callable[[int, int], None]
 """report(iterations so far, rows right so far)."""
 _CHUNK = 4096
 _MARGIN = 1.0
+_ROUNDS = 9
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Solution:
     rank: int
 
 
-def whitening(psi: FeatureFn, n_rows: int, text: Tensor, *, price: float, cutoff: float = 1e-9) -> Tensor:
+def whitening(psi: FeatureFn, n_rows: int, text: Tensor, *, price: float) -> Tensor:
     """M (rank, m) with white rows psi M^T: the features of facts, and `price` times those of text, have unit Gram."""
     gram = torch.zeros(text.shape[1], text.shape[1], dtype=torch.float64)
     for start in range(0, n_rows, _CHUNK):
@@ -60,18 +61,18 @@ def whitening(psi: FeatureFn, n_rows: int, text: Tensor, *, price: float, cutoff
     # Features carry rounding noise; a direction that is smaller than it would be noise magnified.
     gram.diagonal().add_(1e-7 * float(gram.diagonal().mean()))
     values, vectors = torch.linalg.eigh(gram)
-    kept = values > cutoff * float(values[-1])
+    kept = values > 1e-9 * float(values[-1])
     matrix: Tensor = (vectors[:, kept] / values[kept].sqrt()).T.float().contiguous()
     return matrix
 
 
-def even_tokens(unembed: Tensor, *, ridge: float = 0.01) -> tuple[Tensor, Tensor]:
+def even_tokens(unembed: Tensor) -> tuple[Tensor, Tensor]:
     """S and its inverse, so that the rows of U S have about unit covariance."""
     gram = torch.zeros(unembed.shape[1], unembed.shape[1], dtype=torch.float64)
     for part in torch.split(unembed, 4 * _CHUNK):
         gram += (part.T @ part).double() / len(unembed)
     values, vectors = torch.linalg.eigh(gram)
-    values = values.clamp(min=0.0) + ridge * values.mean()
+    values = values.clamp(min=0.0) + 0.01 * values.mean()
     return ((vectors * values.rsqrt()) @ vectors.T).float(), ((vectors * values.sqrt()) @ vectors.T).float()
 
 
@@ -83,18 +84,9 @@ def needy(leads: Tensor) -> Tensor:
 class Readout:
     """One fit; `solve` alternates between descending and looking at everything."""
 
-    def __init__(
-        self,
-        white: Tensor,
-        offsets: Tensor,
-        targets: Tensor,
-        unembed: Tensor,
-        *,
-        weight: float = 0.5,
-        memory: int = 12,
-    ) -> None:
+    def __init__(self, white: Tensor, offsets: Tensor, targets: Tensor, unembed: Tensor) -> None:
         self.white, self.offsets, self.targets, self.unembed = white, offsets, targets, unembed
-        self.penalty, self.memory = weight / max(1, len(targets)), memory
+        self.penalty = 0.5 / max(1, len(targets))
         self.solution = torch.zeros(offsets.shape[1], white.shape[1])
         self.active = torch.ones(len(targets), dtype=torch.bool)
         self.classes = torch.unique(targets)
@@ -156,7 +148,7 @@ class Readout:
         targets, unembed = place[self.targets[rows]], self.unembed[self.classes]
         stream = self.offsets[rows] + white @ self.solution.T
         by_stream = torch.empty_like(stream)
-        pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=self.memory)
+        pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=12)
 
         def whole(loss: float, solution: Tensor) -> tuple[float, Tensor]:
             slope = by_stream.T @ white + self.penalty * solution
@@ -211,10 +203,8 @@ class Readout:
         even: Tensor,
         scale: Tensor,
         *,
-        rounds: int = 9,
-        iterations: int = 80,
-        few: int = 0,
-        leave: int = 0,
+        few: int,
+        leave: int,
         start: Tensor,
         report: Report,
     ) -> Solution:
@@ -228,9 +218,9 @@ class Readout:
         """
         used, before = 0, int((start <= 0.0).sum())
         best = (before, -float(start.min()), self.solution.clone(), start)
-        for used in range(1, rounds + 1):
+        for used in range(1, _ROUNDS + 1):
             # Short at first: what competes shows only when logits have moved, and is to be seen before they went far.
-            stalled = self.descend(min(iterations, 10 * 2 ** (used - 1)), report)
+            stalled = self.descend(min(80, 10 * 2 ** (used - 1)), report)
             leads = self.look(limit=256)
             lead, n_wrong = float(leads.min()), int((leads <= 0.0).sum())
             report(self.iterations, len(leads) - n_wrong)

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.assumptions._batched import positive
-from rote.assumptions._closest import closest_pair
 from rote.assumptions._independence import Rows
 from rote.assumptions._kruskal import kruskal
 from rote.assumptions._sampling import Sampler, draw_subsets
+from rote.solvers.rows import closest_pair
 
 SECONDS = 3.0
 

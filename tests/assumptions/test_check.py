@@ -14,11 +14,11 @@ from safetensors.numpy import save_file
 
 import rote
 from rote.assumptions import Finding, Vectors, check, usable
-from rote.assumptions._closest import closest_pair
 from rote.assumptions.context_overlap import overlap
 from rote.cli.main import run
 from rote.data import FactTable, VectorTable, random_distributions, random_vectors
 from rote.errors import UsageError
+from rote.solvers.rows import closest_pair
 
 KEYS = {"assumption", "holds", "lower", "upper", "witness", "offenders", "explanation"}
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.assumptions._closest import distinct_rows
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
 from rote.data._arrays import IntArray
+from rote.solvers.rows import distinct_rows, first_equal
 
 if TYPE_CHECKING:
     from rote.assumptions._kruskal import Kruskal
 
-__all__ = ["SHOWN", "Data", "distinctness", "every_row", "first_equal", "query_kruskal", "row_ids", "words"]
+__all__ = ["SHOWN", "Data", "distinctness", "every_row", "query_kruskal", "row_ids", "words"]
 
 Data = Any
 """A table whose contexts are token ids, or `Vectors`, whose `words` are None."""
@@ -51,14 +51,6 @@ def every_row(data: Data) -> IntArray:
     """The same with a row for every example."""
     keys = row_ids(data)
     return keys if len(keys) == data.n_facts else np.repeat(keys, data.n_facts, axis=0)
-
-
-def first_equal(keys: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows that equal an earlier one, in order, and for each of them the first row that it equals."""
-    first, inverse = distinct_rows(np.asarray(keys, dtype=np.float64))
-    twin = first[inverse]
-    later = np.flatnonzero(twin != np.arange(len(keys)))
-    return later.astype(np.int64), twin[later]
 
 
 def distinctness(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rote.assumptions._closest import distinct_rows
 from rote.assumptions._common import distinctness, row_ids
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
+from rote.solvers.rows import distinct_rows
 
 __all__ = ["CHECKS", "NAME", "THEOREMS", "check"]
 

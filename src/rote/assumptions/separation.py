@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rote.assumptions._closest import closest_pair, distinct_rows
 from rote.assumptions._finding import Finding
 from rote.assumptions._vectors import Vectors
 from rote.data.table import Table
+from rote.solvers.rows import closest_pair, distinct_rows
 
 __all__ = ["CHECKS", "NAME", "THEOREMS", "check"]
 

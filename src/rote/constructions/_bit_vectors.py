@@ -19,7 +19,8 @@ __all__ = ["check_vectors"]
 
 def check_vectors(job: Job[VectorTable, BitExtraction], key: str) -> None:
     """(r, delta)-separation and distinctness up to order; the first offender is named."""
-    from rote.solvers.exact.bags import closest_tokens, equal_bags
+    from rote.solvers.exact.bags import equal_bags
+    from rote.solvers.rows import closest_pair
 
     table, options = job.table, job.options
     if table.n_classes is None:
@@ -47,12 +48,12 @@ def check_vectors(job: Job[VectorTable, BitExtraction], key: str) -> None:
                 f"{key} needs tokens of norm at most r = {options.radius:g}; {where(worst)} has norm "
                 f"{norms[worst]:.6g}, {int((norms > options.radius).sum()):,} tokens in all. Scale the vectors."
             )
-    if options.delta is not None:
-        pair = closest_tokens(tokens)
-        if pair is not None and pair.distance < options.delta:
+    if options.delta is not None and len(tokens) > 1:
+        one, other, distance = closest_pair(tokens)
+        if distance < options.delta:
             raise AssumptionError(
-                f"{key} needs distinct tokens at least delta = {options.delta:g} apart; {where(pair.first)} and "
-                f"{where(pair.second)} are {pair.distance:.6g} apart. Merge them, or lower delta."
+                f"{key} needs distinct tokens at least delta = {options.delta:g} apart; {where(one)} and "
+                f"{where(other)} are {distance:.6g} apart. Merge them, or lower delta."
             )
     clash = equal_bags(index.reshape(t, n))
     if clash is not None:

@@ -167,7 +167,14 @@ class BitConstruction(Construction[T, B]):
             )
         labels, spelled = labelled(table)
         return memorise_within(
-            table.contexts, labels, len(spelled), table.vocab, spelled, net.first, net.second, rng=job.rng
+            table.contexts,
+            labels,
+            len(spelled),
+            table.vocab,
+            spelled,
+            (net.first.cap, net.first.shape),
+            (net.second.cap, net.second.shape),
+            rng=job.rng,
         )
 
     def measures(

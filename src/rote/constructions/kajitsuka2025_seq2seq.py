@@ -49,11 +49,11 @@ class _Construction(BitConstruction["SequenceTable", SequenceBitExtraction]):
             )
 
     def memorise(self, job: Job[SequenceTable, SequenceBitExtraction], precision: Precision) -> Made:
-        from rote.solvers.exact.memorise import check_variant, memorise_positions
+        from rote.solvers.exact.memorise import check_variant, memorise_tokens
 
         table, options = job.table, job.options
         labels, spelled = labelled(table)
-        return memorise_positions(
+        return memorise_tokens(
             table.contexts, labels, len(spelled), table.vocab, spelled, precision=precision,
             variant=check_variant(options.variant, precision), with_positions=options.with_positions, rng=job.rng,
         )  # fmt: skip

@@ -32,6 +32,7 @@ from rote.data import DistributionTable
 from rote.data._arrays import FloatArray as Array
 from rote.errors import AssumptionError, UsageError
 from rote.solvers.encoder_newton import Contexts, project
+from rote.solvers.rows import distinct_rows
 
 __all__ = ["EncoderBound", "best_given", "default_starts", "encoder_bound", "tighten"]
 
@@ -163,19 +164,10 @@ class _Merged:
     """The table with equal distributions counted once: they have one and the same best E_t."""
 
     def __init__(self, table: DistributionTable) -> None:
-        seen: dict[bytes, int] = {}
-        place = np.empty(table.n_contexts, dtype=np.int64)
-        kept: list[int] = []
-        for i, row in enumerate(table.probabilities):
-            at = seen.setdefault(row.tobytes(), len(kept))
-            if at == len(kept):
-                kept.append(i)
-            place[i] = at
-        self.place = place
-        pi = np.ascontiguousarray(table.probabilities[kept])
-        self.pi = torch.from_numpy(pi.copy())
-        self.prior = torch.from_numpy(np.bincount(place, weights=table.prior, minlength=len(kept)))
-        self.entropies = torch.from_numpy(table.entropies[kept].copy())
+        kept, self.place = distinct_rows(table.probabilities)
+        self.pi = torch.from_numpy(table.probabilities[kept])
+        self.prior = torch.from_numpy(np.bincount(self.place, weights=table.prior, minlength=len(kept)))
+        self.entropies = torch.from_numpy(table.entropies[kept])
 
     def heated(self, power: float) -> _Merged:
         """The same contexts with flatter distributions, proportional to pi^power."""

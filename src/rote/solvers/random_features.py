@@ -22,6 +22,7 @@ import numpy.typing as npt
 from rote.data._arrays import FloatArray as Array
 from rote.data._arrays import IntArray
 from rote.errors import AssumptionError, CapacityError, UsageError
+from rote.solvers.rows import distinct_rows
 from rote.solvers.vector_layer import (
     LayerWeights,
     MinNorm,
@@ -164,15 +165,15 @@ def random_feature_layer(
 def distinct_examples(contexts: Array, queries: Array, y: Array) -> IntArray:
     """The first occurrence of every example; refuses one that occurs with two targets."""
     whole = queries if contexts.ndim == 2 else np.concatenate([contexts.reshape(len(queries), -1), queries], axis=1)
-    seen: dict[bytes, int] = {}
-    first = np.array([seen.setdefault(row.tobytes(), i) for i, row in enumerate(whole + 0.0)])  # + 0.0: -0 is 0
+    keep, place = distinct_rows(whole)
+    first = keep[place]
     clash = np.flatnonzero((y != y[first]).any(axis=1))
     if clash.size:
         raise AssumptionError(
             f"equal examples need equal targets; examples {first[clash[0]] + 1} and {clash[0] + 1} are equal and "
             f"differ in their targets ({clash.size} clashes in all). Drop one of each."
         )
-    return np.unique(first)
+    return keep
 
 
 def _centred_rows(contexts: Array) -> Array:

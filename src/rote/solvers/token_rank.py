@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rote.data._arrays import IntArray
 from rote.errors import AssumptionError, DataError
+from rote.solvers.rows import first_equal
 
 __all__ = ["RankLimit", "check_contexts", "rank_limit"]
 
@@ -101,12 +102,10 @@ def check_contexts(contexts: npt.ArrayLike, vocab: int) -> IntArray:
     if ctx.min() < 0 or ctx.max() >= vocab:
         row = int(np.flatnonzero(((ctx < 0) | (ctx >= vocab)).any(axis=1))[0])
         raise DataError(f"token ids must lie in 0..{vocab - 1}; context {row} is {ctx[row].tolist()}.")
-    distinct, first, inverse = np.unique(ctx, axis=0, return_index=True, return_inverse=True)
-    if len(distinct) < len(ctx):
-        inverse = inverse.reshape(-1)
-        again = int(np.flatnonzero(first[inverse] != np.arange(len(ctx)))[0])
+    later, twin = first_equal(ctx)
+    if len(later):
         raise AssumptionError(
-            f"distinct contexts are needed (Assumption 1); facts {first[inverse[again]] + 1} and {again + 1} share "
-            f"{ctx[again].tolist()} ({len(ctx) - len(distinct)} repeats in all). Drop the duplicates."
+            f"distinct contexts are needed (Assumption 1); facts {twin[0] + 1} and {later[0] + 1} share "
+            f"{ctx[later[0]].tolist()} ({len(later)} repeats in all). Drop the duplicates."
         )
     return ctx

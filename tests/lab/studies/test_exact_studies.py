@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from study_run import run
 
 from rote.errors import RoteError
-from rote.lab.studies import bit_budget, exact_size, rounded_weights
+from rote.lab.studies import exact_size
 from rote.lab.studies.rounded_weights import round_float, round_network
 from rote.solvers.exact.network import Assembler, Network
 
@@ -17,12 +18,12 @@ from rote.solvers.exact.network import Assembler, Network
 @pytest.mark.parametrize("variant", ["A", "B", "C"])
 def test_every_network_recalls_all_and_respects_the_lower_bounds(task: str, variant: str) -> None:
     params = {"task": task, "variant": variant, "n_facts": 60, "context": 5, "vocab": 50}
-    (row,) = exact_size.run(params, 3)
+    (row,) = run("exact_size", params, 3)
     assert row["share_of_facts"] == 1.0
     assert row["params"] >= max(row["vc_params"], row["counting_params"])
     assert row["total_bits"] >= row["information_bits"]
     assert (row["n_assigned"] > 60) == (task == "seq2seq")
-    assert exact_size.run(params, 3) == [row], "a pure function of its arguments"
+    assert run("exact_size", params, 3) == [row], "a pure function of its arguments"
     assert exact_size.seconds(row) > 0
 
 
@@ -45,7 +46,7 @@ def test_labels_of_equal_tokens_agree() -> None:
 )
 def test_refusals_are_sentences(params: dict[str, object], words: str) -> None:
     with pytest.raises(RoteError, match=words):
-        exact_size.run(params, 0)
+        run("exact_size", params, 0)
 
 
 def _one_weight(weight: Fraction) -> Network:
@@ -78,7 +79,7 @@ def test_rounding_floats_agrees_with_float32() -> None:
 
 @pytest.mark.parametrize("model", ["A", "B", "B32", "C"])
 def test_bit_extraction_survives_from_enough_bits_on(model: str) -> None:
-    rows = rounded_weights.run({"model": model, "n_facts": 60, "context": 3, "vocab": 8}, 0)
+    rows = run("rounded_weights", {"model": model, "n_facts": 60, "context": 3, "vocab": 8}, 0)
     exact = {row["bits"]: row["share_of_facts"] for row in rows if row["arithmetic"] == "exact"}
     assert exact[max(exact)] == 1.0
     assert exact[2] < 0.6
@@ -92,7 +93,7 @@ def test_bit_extraction_survives_from_enough_bits_on(model: str) -> None:
 @pytest.mark.parametrize("model", ["argmax_fit", "train"])
 def test_fits_and_training_need_few_bits(model: str) -> None:
     params = {"model": model, "n_facts": 60, "context": 3, "vocab": 8, "n_heads": 6, "d_model": 6, "steps": 400}
-    rows = rounded_weights.run(params, 0)
+    rows = run("rounded_weights", params, 0)
     shares = {row["bits"]: row["share_of_facts"] for row in rows}
     assert shares[53] == 1.0
     assert shares[24] == 1.0
@@ -106,7 +107,7 @@ def test_one_bit_at_least() -> None:
 
 @pytest.mark.parametrize(("variant", "items"), [("A", 1), ("A", 4), ("B", 24), ("B", 53), ("C", 2)])
 def test_a_budget_of_bits(variant: str, items: int) -> None:
-    (row,) = bit_budget.run({"variant": variant, "items": items, "n_facts": 200}, 0)
+    (row,) = run("bit_budget", {"variant": variant, "items": items, "n_facts": 200}, 0)
     assert row["share_of_facts"] == 1.0
     assert row["params"] >= row["counting_params"]
     assert row["over_counting"] >= 1
@@ -115,7 +116,7 @@ def test_a_budget_of_bits(variant: str, items: int) -> None:
 
 
 def test_longer_weights_are_fewer() -> None:
-    found = [bit_budget.run({"variant": "A", "items": items, "n_facts": 500}, 0)[0] for items in (1, 2, 4)]
+    found = [run("bit_budget", {"variant": "A", "items": items, "n_facts": 500}, 0)[0] for items in (1, 2, 4)]
     assert [row["max_bits"] for row in found] == sorted(row["max_bits"] for row in found)
     assert [row["params"] for row in found] == sorted((row["params"] for row in found), reverse=True)
 
@@ -130,4 +131,4 @@ def test_longer_weights_are_fewer() -> None:
 )
 def test_budgets_that_cannot_be(params: dict[str, object], words: str) -> None:
     with pytest.raises(RoteError, match=words):
-        bit_budget.run(params, 0)
+        run("bit_budget", params, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from study_run import run
 
 from rote.config import Architecture
 from rote.data import random_vectors
@@ -21,7 +22,7 @@ SMALL = {"n_heads": 3, "context": 4, "d_model": 8, "d_head": 4, "n_classes": 4}
 @pytest.mark.parametrize("sharing", [0.0, 1.0])
 @pytest.mark.parametrize("method", ["saturation", "random_features", "train"])
 def test_the_same_layer_in_three_ways(method: str, sharing: float) -> None:
-    rows = layer_robustness.run({**SMALL, "method": method, "sharing": sharing, "steps": 200}, 1)
+    rows = run("layer_robustness", {**SMALL, "method": method, "sharing": sharing, "steps": 200}, 1)
     made = rows[0]
     assert made["n_facts"] == made["bound"] == 10
     assert made["share_of_facts"] == 1.0
@@ -65,7 +66,7 @@ def test_int8_has_255_values_a_row() -> None:
 )
 def test_the_rank_grows_with_the_number_of_contexts(contexts: int, own_rows: int, expected: int) -> None:
     # H = 3, n = 4, d = 8: K (H (n - 1) + 1) until H d = 24.
-    (row,) = layer_capacity.run({**SMALL, "contexts": contexts, "own_rows": own_rows}, 0)
+    (row,) = run("layer_capacity", {**SMALL, "contexts": contexts, "own_rows": own_rows}, 0)
     assert row["capacity"] == row["limit"] == expected
     assert row["shared_upper"] == 10
     assert row["own_upper"] == 24
@@ -74,7 +75,7 @@ def test_the_rank_grows_with_the_number_of_contexts(contexts: int, own_rows: int
 def test_capacities_of_the_methods() -> None:
     found = {}
     for method in ("saturation", "random_features", "train"):
-        (row,) = layer_capacity.run({**SMALL, "method": method, "contexts": 1, "steps": 150, "tolerance": 0.2}, 0)
+        (row,) = run("layer_capacity", {**SMALL, "method": method, "contexts": 1, "steps": 150, "tolerance": 0.2}, 0)
         found[method] = row["capacity"]
     assert found["saturation"] == 10
     assert found["random_features"] == 10
@@ -93,19 +94,19 @@ def test_longer_tables_begin_with_the_shorter_ones() -> None:
 @pytest.mark.parametrize(
     ("study", "params", "words"),
     [
-        (layer_capacity, {"method": "magic"}, "method"),
-        (layer_capacity, {"own_rows": 9, "context": 4}, "at most 4"),
-        (layer_capacity, {"own_rows": 1, "contexts": 2}, "not both"),
-        (layer_capacity, {"n_heads": 0}, "at least 1"),
-        (layer_robustness, {"load": 0.0}, "above 0"),
-        (layer_robustness, {"load": 2.0}, "Theorem 1 holds"),
-        (layer_robustness, {"method": "train", "steps": 0}, "at least 1 step"),
-        (depth_rank, {"tolerance": 2.0}, "between 0 and 1"),
+        ("layer_capacity", {"method": "magic"}, "method"),
+        ("layer_capacity", {"own_rows": 9, "context": 4}, "at most 4"),
+        ("layer_capacity", {"own_rows": 1, "contexts": 2}, "not both"),
+        ("layer_capacity", {"n_heads": 0}, "at least 1"),
+        ("layer_robustness", {"load": 0.0}, "above 0"),
+        ("layer_robustness", {"load": 2.0}, "Theorem 1 holds"),
+        ("layer_robustness", {"method": "train", "steps": 0}, "at least 1 step"),
+        ("depth_rank", {"tolerance": 2.0}, "between 0 and 1"),
     ],
 )
-def test_refusals_are_sentences(study: object, params: dict[str, object], words: str) -> None:
+def test_refusals_are_sentences(study: str, params: dict[str, object], words: str) -> None:
     with pytest.raises(RoteError, match=words):
-        study.run(params, 0)  # type: ignore[attr-defined]
+        run(study, params, 0)
 
 
 def test_head_outputs_are_those_of_the_trainer() -> None:
@@ -122,7 +123,7 @@ def test_head_outputs_are_those_of_the_trainer() -> None:
 
 
 def test_a_row_for_every_layer() -> None:
-    rows = depth_rank.run({"n_layers": 2, "n_heads": 2, "d_model": 4, "vocab": 8, "n_facts": 40, "steps": 100}, 0)
+    rows = run("depth_rank", {"n_layers": 2, "n_heads": 2, "d_model": 4, "vocab": 8, "n_facts": 40, "steps": 100}, 0)
     assert [(row["weights"], row["layer"]) for row in rows] == [
         ("trained", 1), ("trained", 2), ("fresh", 1), ("fresh", 2)
     ]  # fmt: skip

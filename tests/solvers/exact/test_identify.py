@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from rote.data import random_sequences
 from rote.referee.exact import Values, evaluate, whole
-from rote.solvers.exact.bags import closest_tokens, equal_bags, unequal_labels
+from rote.solvers.exact.bags import equal_bags, unequal_labels
 from rote.solvers.exact.identify import distinguishing, identify
+from rote.solvers.rows import closest_pair
 
 
 @settings(max_examples=60, deadline=None)
@@ -62,8 +63,6 @@ def test_closest_pair() -> None:
     rng = np.random.default_rng(4)
     tokens = rng.normal(size=(400, 3))
     tokens[17] = tokens[250] + 1e-5
-    pair = closest_tokens(tokens)
-    assert pair is not None
-    assert {pair.first, pair.second} == {17, 250}
-    assert pair.distance == pytest.approx(np.sqrt(3) * 1e-5)
-    assert closest_tokens(tokens[:1]) is None
+    first, second, distance = closest_pair(tokens)
+    assert (first, second) == (17, 250)
+    assert distance == pytest.approx(np.sqrt(3) * 1e-5)

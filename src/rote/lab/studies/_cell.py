@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from rote.config import content_hash
 from rote.errors import RoteError, UnknownName, UsageError
+from rote.lab._modules import modules
 from rote.measurement.run import one_thread
 
 __all__ = ["Study", "StudyCell", "get_study", "run_study", "studies"]
@@ -39,35 +37,22 @@ class Study:
 
 
 @cache
-def _discovered() -> dict[str, Study]:
-    studies = {}
-    for item in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda item: item.name):
-        if item.name.startswith("_"):
-            continue
-        module: Any = importlib.import_module(f"rote.lab.studies.{item.name}")
-        if not callable(getattr(module, "run", None)) or not isinstance(getattr(module, "PARAMS", None), Mapping):
-            raise TypeError(f"study file {item.name!r} must define PARAMS and run(params, seed).")
-        studies[item.name] = Study(
-            item.name,
-            MappingProxyType(dict(module.PARAMS)),
-            module.run,
-            getattr(module, "seconds", lambda params: _SECONDS),
-            tuple(getattr(module, "KEYS", ())),
-            (module.__doc__ or item.name).strip().splitlines()[0],
-        )
-    return studies
-
-
 def studies() -> MappingProxyType[str, Study]:
     """All studies by kind."""
-    return MappingProxyType(_discovered())
+    known = {}
+    for name, module, title in modules("rote.lab.studies"):
+        if not callable(getattr(module, "run", None)) or not isinstance(getattr(module, "PARAMS", None), Mapping):
+            raise TypeError(f"study file {name!r} must define PARAMS and run(params, seed).")
+        seconds, keys = getattr(module, "seconds", lambda params: _SECONDS), tuple(getattr(module, "KEYS", ()))
+        known[name] = Study(name, MappingProxyType(dict(module.PARAMS)), module.run, seconds, keys, title)
+    return MappingProxyType(known)
 
 
 def get_study(kind: str) -> Study:
     """The study of that kind, or an error that suggests the nearest."""
-    if kind not in _discovered():
-        raise UnknownName("study", kind, _discovered())
-    return _discovered()[kind]
+    if kind not in studies():
+        raise UnknownName("study", kind, studies())
+    return studies()[kind]
 
 
 @dataclass(frozen=True)
@@ -135,6 +120,8 @@ def _checked(kind: str, name: str, value: Any, type_: type) -> Any:
         value = list(value)
     if not isinstance(value, type_) or (type_ is not bool and isinstance(value, bool)):
         raise UsageError(f"study {kind}: {name} must be {_WORDS.get(type_, type_.__name__)}, got {value!r}.")
+    if type_ is int and value < 0:
+        raise UsageError(f"study {kind}: {name} must be at least 0, got {value}.")
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"study {kind}: {name} must be a finite number, got {value!r}.")
     return tuple(value) if isinstance(value, list) else value

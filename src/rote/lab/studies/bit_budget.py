@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rote.errors import UsageError
-from rote.lab.studies._params import Params, chosen, filled
+from rote.lab.studies._params import Params, chosen
 from rote.referee.exact import Values, evaluate, labels_of
 from rote.solvers.exact.blocks import memorise_blocks
 from rote.solvers.exact.digits import memorise_digits
@@ -40,9 +40,8 @@ def seconds(params: Mapping[str, Any]) -> float:
     return 0.2 + 4e-4 * int(params["n_facts"])
 
 
-def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+def run(p: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     """One row: weights, bits, and the counting bound at that width."""
-    p = filled(PARAMS, params)
     variant = chosen("variant", p["variant"], ("A", "B", "C"))
     if p["n_facts"] < 1 or p["n_facts"] > 1 << p["key_bits"] or p["key_bits"] > 46:
         raise UsageError(f"there are no {p['n_facts']} different keys of {p['key_bits']} bits (at most 46).")

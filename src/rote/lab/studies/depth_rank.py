@@ -20,7 +20,7 @@ from torch import Tensor
 from rote.config import Architecture
 from rote.data import random_facts
 from rote.errors import UsageError
-from rote.lab.studies._params import Params, filled
+from rote.lab.studies._params import Params
 from rote.measurement.train import ModelSpec, get_recipe, initial_weights, train
 
 __all__ = ["KEYS", "PARAMS", "head_outputs", "run", "seconds"]
@@ -43,9 +43,8 @@ def seconds(params: Mapping[str, Any]) -> float:
     return 4e-6 * int(params["steps"]) * int(params["n_facts"]) * int(params["n_layers"])
 
 
-def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+def run(p: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     """A row for each layer, trained and fresh."""
-    p = filled(PARAMS, params)
     if not 0 < p["tolerance"] < 1:
         raise UsageError(f"tolerance must lie between 0 and 1, got {p['tolerance']}.")
     arch = Architecture(

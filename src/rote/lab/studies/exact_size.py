@@ -17,11 +17,11 @@ from rote.constructions._bits import lower_bounds
 from rote.data import random_sequences
 from rote.data._arrays import IntArray
 from rote.errors import UsageError
-from rote.lab.studies._params import Params, chosen, filled
-from rote.solvers.exact.memorise import Made, memorise_positions, memorise_sequences
+from rote.lab.studies._params import Params, chosen
+from rote.solvers.exact.memorise import memorise_tokens
 from rote.solvers.exact.transformer import Precision, Task, Variant
 
-__all__ = ["PARAMS", "draw", "memorise", "run", "seconds"]
+__all__ = ["PARAMS", "draw", "run", "seconds"]
 
 
 PARAMS: Params = {
@@ -41,9 +41,8 @@ def seconds(params: Mapping[str, Any]) -> float:
     return 0.1 + 2e-4 * labels
 
 
-def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+def run(p: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     """One row: the size of one network, and the share of facts that it recalls."""
-    p = filled(PARAMS, params)
     import torch
 
     from rote.models.kinds.exact_transformer import ExactModule
@@ -57,7 +56,10 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
         raise UsageError(f"n_labels must be at least 2, got {p['n_labels']}.")
     rng = np.random.default_rng([seed, 0])
     contexts, labels = draw(task, p["n_facts"], p["context"], p["vocab"], p["n_labels"], rng)
-    network = memorise(task, contexts, labels, p["vocab"], p["n_labels"], variant, precision, rng)
+    network = memorise_tokens(
+        contexts, labels, p["n_labels"], p["vocab"], tuple(range(p["n_labels"])), precision=precision, variant=variant,
+        with_positions=False, rng=rng,
+    )  # fmt: skip
     model = network.transformer
     right = ExactModule(model)(torch.from_numpy(contexts)).numpy() == labels
     # A fact is a sequence; with a label for every position all of its labels must come back.
@@ -98,23 +100,3 @@ def draw(
     keys = contexts + vocab * np.arange(n_facts)[:, None]
     distinct, index = np.unique(keys, return_inverse=True)
     return contexts, rng.integers(n_labels, size=len(distinct))[index.reshape(keys.shape)]
-
-
-def memorise(
-    task: Task,
-    contexts: IntArray,
-    labels: IntArray,
-    vocab: int,
-    n_labels: int,
-    variant: Variant,
-    precision: Precision,
-    rng: np.random.Generator,
-    *,
-    with_positions: bool = False,
-) -> Made:
-    """The transformer of one variant."""
-    build = memorise_sequences if task == "next_token" else memorise_positions
-    return build(
-        contexts, labels, n_labels, vocab, tuple(range(n_labels)), precision=precision, variant=variant,
-        with_positions=with_positions, rng=rng,
-    )  # fmt: skip

@@ -25,7 +25,7 @@ from rote.data import VectorTable
 from rote.data._arrays import FloatArray
 from rote.errors import RoteError, UsageError
 from rote.lab.studies._layers import METHODS, make, recall
-from rote.lab.studies._params import Params, chosen, filled
+from rote.lab.studies._params import Params, chosen
 from rote.measurement.search import largest
 from rote.solvers.random_features import feature_rank_limit
 from rote.solvers.vector_layer import features
@@ -56,9 +56,8 @@ def seconds(params: Mapping[str, Any]) -> float:
     return 5e-4 * rank * int(params["steps"]) if params["method"] == "train" else 0.2 + 1e-8 * rank**3
 
 
-def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+def run(p: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     """One row: the capacity, and what the theorems say about it."""
-    p = filled(PARAMS, params)
     method = chosen("method", p["method"], ("rank", *METHODS))
     h, n, d = p["n_heads"], p["context"], p["d_model"]
     for name in ("n_heads", "context", "d_model", "d_head"):

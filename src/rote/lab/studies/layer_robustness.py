@@ -15,7 +15,7 @@ import numpy as np
 from rote.data import random_vectors
 from rote.errors import UsageError
 from rote.lab.studies._layers import METHODS, make, margin, quantised, recall, saturated
-from rote.lab.studies._params import Params, chosen, filled
+from rote.lab.studies._params import Params, chosen
 
 __all__ = ["KEYS", "NOISE", "PARAMS", "run", "seconds"]
 
@@ -42,9 +42,8 @@ def seconds(params: Mapping[str, Any]) -> float:
     return 0.1 + 2e-5 * numbers * (1 + (int(params["steps"]) / 100 if params["method"] == "train" else 0))
 
 
-def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+def run(p: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     """A row for the layer as made (`test` = "made"), and one for each format and each size of noise."""
-    p = filled(PARAMS, params)
     method = chosen("method", p["method"], METHODS)
     if p["load"] <= 0:
         raise UsageError(f"load must be above 0, got {p['load']}.")

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from rote.data import FactTable, random_facts
 from rote.data._arrays import FloatArray
 from rote.errors import UsageError
-from rote.lab.studies._params import Params, chosen, filled
-from rote.lab.studies.exact_size import memorise
+from rote.lab.studies._params import Params, chosen
 from rote.referee.exact import Values, evaluate
+from rote.solvers.exact.memorise import memorise_tokens
 from rote.solvers.exact.network import Layer, Network
 from rote.solvers.exact.transformer import ExactTransformer, Precision, Variant
 
@@ -54,9 +54,8 @@ def seconds(params: Mapping[str, Any]) -> float:
     return 1e-3 * int(params["n_facts"])
 
 
-def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
+def run(p: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     """One row for each number of significant bits, up to those at which no weight is rounded any more."""
-    p = filled(PARAMS, params)
     model = chosen("model", p["model"], _MODELS)
     facts = random_facts(p["n_facts"], p["context"], p["vocab"], rng=np.random.default_rng([seed, 0]))
     rows = _floating(model, facts, p, seed) if model in ("argmax_fit", "train") else _extracted(model, facts, seed)
@@ -77,9 +76,9 @@ def _extracted(model: str, facts: FactTable, seed: int) -> Iterator[dict[str, An
 
     precision: Precision = {"B": "float64", "B32": "float32"}.get(model, "exact")  # type: ignore[assignment]
     labels = np.array(facts.targets)
-    network = memorise(
-        "next_token", np.array(facts.contexts), labels, facts.vocab, facts.vocab, cast(Variant, model[0]), precision,
-        np.random.default_rng([seed, 1]), with_positions=True,
+    network = memorise_tokens(
+        np.array(facts.contexts), labels, facts.vocab, facts.vocab, tuple(range(facts.vocab)), precision=precision,
+        variant=cast(Variant, model[0]), with_positions=True, rng=np.random.default_rng([seed, 1]),
     ).transformer  # fmt: skip
     known = {"params": network.params, "max_bits": network.max_bits, "total_bits": network.total_bits}
     widest = max(

@@ -241,7 +241,7 @@ def assemble_digits(thresholds: Sequence[int], codes: Sequence[int], shape: Digi
     (_narrow if shape.narrow else _wide)(net, thresholds, jumps, first)
     q = shape.first_bits
     start: Named = {"s": 1 << q, "x": -shape.unit, ONE: shape.offset + shape.unit * shape.low}
-    net.layer({"h": start, **_tent({"s": 1})})
+    net.layer({"h": start, **tent({"s": 1})})
     _loop(net, shape)
     return net.network()
 
@@ -269,7 +269,8 @@ def _narrow(net: Assembler, thresholds: Sequence[int], jumps: list[Fraction], fi
         net.layer(row)
 
 
-def _tent(s: Named) -> dict[str, Named]:
+def tent(s: Named) -> dict[str, Named]:
+    """One tent map on a fraction."""
     return {"a1": scaled(s, 2), "a2": add(scaled(s, 4), {ONE: -2})}
 
 
@@ -303,10 +304,10 @@ def _loop(net: Assembler, shape: DigitShape) -> None:
     for item in range(shape.items):
         bits = shape.first_bits if item == 0 else shape.bits
         for _ in range(bits - 1):
-            layer(_tent(S), {"h": 1})
+            layer(tent(S), {"h": 1})
         compare: Named = {"h": 1, "a1": -1, "a2": 1}
         if item + 1 < shape.items:
-            layer({"E": compare, **_tent(S)}, add({"h": 1}, scaled(S, (1 << shape.bits) - 1)))
+            layer({"E": compare, **tent(S)}, add({"h": 1}, scaled(S, (1 << shape.bits) - 1)))
         else:
             layer({"E": compare}, compare if merged else {})
     keep: Named = {"h": 1} if merged else {}

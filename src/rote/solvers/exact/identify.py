@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from rote.data._arrays import IntArray
-from rote.solvers.exact.digits import memorise_digits
+from rote.solvers.exact.digits import memorise_digits, tent
 from rote.solvers.exact.lookup import lookup_params, memorise_lookup
 from rote.solvers.exact.network import ONE, Assembler, Network, Row, Weight, add, scaled
 
@@ -116,7 +116,7 @@ class _Hash:
             net.layer({"a1": moved, "a2": add(scaled(moved, 2), {ONE: -2})})
             s = {"a1": 1, "a2": -1}
             for _ in range(self.tents - 1):
-                net.layer({"a1": scaled(s, 2), "a2": add(scaled(s, 4), {ONE: -2})})
+                net.layer(tent(s))
             bits -= self.tents - 1
         net.layer({"value": scaled(s, 1 << self.left)}, relu=False)
         return net.network()
@@ -217,18 +217,16 @@ def _ranges(n_sequences: int) -> Iterator[int]:
 def _store(
     kept: IntArray, values: IntArray, below: int, n_numbers: int, read: Row, inputs: tuple[str, ...], floats: bool
 ) -> tuple[Network, How]:
-    plain = read == {"x": 1} and inputs == ("x",)
-    looked_up = memorise_lookup(kept, values)
-    network, how = looked_up, "lookup"
+    network, how = memorise_lookup(kept, values), "lookup"
     if not floats and lookup_params(len(kept)) > 100:
         digits = memorise_digits(kept, values, below, top=n_numbers - 1).network
         if digits.params < network.params:
             network, how = digits, "digits"
-    if plain:
-        return network, "lookup" if how == "lookup" else "digits"
-    front = Assembler(inputs)
-    front.layer({"x": read})
-    return Network(front.network().layers + network.layers), "lookup" if how == "lookup" else "digits"
+    if read != {"x": 1} or inputs != ("x",):
+        front = Assembler(inputs)
+        front.layer({"x": read})
+        network = Network(front.network().layers + network.layers)
+    return network, "lookup" if how == "lookup" else "digits"
 
 
 def distinguishing(numbers: IntArray) -> IntArray:

@@ -20,7 +20,7 @@ from rote.solvers.exact.network import Assembler, Layer, Network, Row
 from rote.solvers.exact.slots import largest_key, memorise_slots
 from rote.solvers.exact.transformer import ExactTransformer, Precision, Task, Variant
 
-__all__ = ["Made", "check_variant", "label_network", "memorise_positions", "memorise_sequences", "with_carry"]
+__all__ = ["Made", "behind_mean", "check_variant", "label_network", "memorise_tokens", "with_carry"]
 
 
 _FRACTION_BITS = {"exact": 58, "float64": 50, "float32": 21}
@@ -70,7 +70,7 @@ def _input(contexts: IntArray, vocab: int, precision: Precision, with_positions:
     return _Input(rows, n_tokens * seen, ("x", "position"), {"x": 1, "position": n_tokens}, seen)
 
 
-def memorise_sequences(
+def memorise_tokens(
     contexts: IntArray,
     labels: IntArray,
     n_labels: int,
@@ -82,53 +82,35 @@ def memorise_sequences(
     with_positions: bool,
     rng: np.random.Generator,
 ) -> Made:
-    """One label a sequence; all contexts differ as bags (of tokens, or of tokens at positions)."""
+    """One label a sequence (T,), or one a position (T, n); all contexts differ as bags of tokens (at positions).
+
+    With a label for every position equal tokens of one sequence have equal labels.
+    """
     given = _input(contexts, vocab, precision, with_positions)
-    found = _identified(given, precision, rng, "next_token", len(contexts))
-    front = Assembler(["mean"])
-    front.layer({"x": {"mean": given.seen}})
-    made, shape, report = label_network(found.ids, labels, n_labels, found.largest, precision, variant)
-    second = Network(front.network().layers + made.layers)
-    return Made(
-        ExactTransformer(
-            "next_token", found.network, second, contexts.shape[1], given.seen, vocab, label_ids, precision, variant,
-            with_positions, shape=shape,
-        ),
-        _report(found, second, report),
+    task: Task = "next_token" if labels.ndim == 1 else "seq2seq"
+    found = _identified(given, precision, rng, task, len(contexts))
+    first, keys, largest, factor = found.network, found.ids, found.largest, given.seen
+    if task == "seq2seq":
+        own = given.numbers[:, given.seen - contexts.shape[1] :]
+        keys, at = np.unique((keys[:, None] * given.n_numbers + own).reshape(-1), return_index=True)
+        labels, largest = labels.reshape(-1)[at], largest * given.n_numbers + given.n_numbers - 1
+        columns = {name: i for i, name in enumerate(given.inputs)}
+        first = with_carry(first, {columns[name]: int(w) for name, w in given.reader.items()})
+        factor *= given.n_numbers
+    line, shape, report = label_network(keys, labels, n_labels, largest, precision, variant)
+    second = behind_mean(line, factor, token=task == "seq2seq")
+    model = ExactTransformer(
+        task, first, second, contexts.shape[1], given.seen, vocab, label_ids, precision, variant, with_positions,
+        shape=shape,
     )  # fmt: skip
+    return Made(model, _report(found, second, report) | ({"n_pairs": len(keys)} if task == "seq2seq" else {}))
 
 
-def memorise_positions(
-    contexts: IntArray,
-    labels: IntArray,
-    n_labels: int,
-    vocab: int,
-    label_ids: tuple[int, ...],
-    *,
-    precision: Precision,
-    variant: Variant,
-    with_positions: bool,
-    rng: np.random.Generator,
-) -> Made:
-    """A label for every position; equal tokens of one sequence have equal labels."""
-    given = _input(contexts, vocab, precision, with_positions)
-    found = _identified(given, precision, rng, "seq2seq", len(contexts))
-    own = given.numbers[:, given.seen - contexts.shape[1] :]
-    keys, first = np.unique((found.ids[:, None] * given.n_numbers + own).reshape(-1), return_index=True)
-    largest = found.largest * given.n_numbers + given.n_numbers - 1
-    front = Assembler(["mean", "token"])
-    front.layer({"x": {"mean": given.seen * given.n_numbers, "token": 1}})
-    made, shape, report = label_network(keys, labels.reshape(-1)[first], n_labels, largest, precision, variant)
-    second = Network(front.network().layers + made.layers)
-    columns = {name: i for i, name in enumerate(given.inputs)}
-    carried = with_carry(found.network, {columns[name]: int(w) for name, w in given.reader.items()})
-    return Made(
-        ExactTransformer(
-            "seq2seq", carried, second, contexts.shape[1], given.seen, vocab, label_ids, precision, variant,
-            with_positions, shape=shape,
-        ),
-        {**_report(found, second, report), "n_pairs": len(keys)},
-    )  # fmt: skip
+def behind_mean(line: Network, factor: int, *, token: bool) -> Network:
+    """A memoriser on the line whose key is the mean times a factor, and the token on top if it is passed on."""
+    front = Assembler(["mean", "token"] if token else ["mean"])
+    front.layer({"x": {"mean": factor, "token": 1} if token else {"mean": factor}})
+    return Network(front.network().layers + line.layers)
 
 
 def _report(found: Identity, second: Network, report: dict[str, Any]) -> dict[str, Any]:

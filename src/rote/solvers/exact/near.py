@@ -19,13 +19,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from rote.solvers.exact.digits import label_bits
+from rote.solvers.exact.digits import Named, S, label_bits, tent
 from rote.solvers.exact.network import ONE, Assembler, Network, Weight, add, scaled
 
 __all__ = ["memorise_near"]
 
-Named = dict[str, Weight]
-S: Named = {"a1": 1, "a2": -1}
 HALF = Fraction(1, 2)
 
 
@@ -90,11 +88,7 @@ def _select(net: Assembler, thresholds: list[int], codes: list[Fraction], shape:
     net.layer({"x": {"x": 1}, "s": {ONE: codes[0], **jumps}})
     offset = shape.top + 2
     start: Named = {"s": 1 << (shape.first_bits - 1), "x": -1, ONE: offset + shape.low}
-    net.layer({"h": start, **_tent({"s": 1})})
-
-
-def _tent(s: Named) -> dict[str, Named]:
-    return {"a1": scaled(s, 2), "a2": add(scaled(s, 4), {ONE: -2})}
+    net.layer({"h": start, **tent({"s": 1})})
 
 
 def _loop(net: Assembler, shape: _Shape) -> None:
@@ -103,13 +97,13 @@ def _loop(net: Assembler, shape: _Shape) -> None:
     carry: Named = {}
     for item in range(shape.items):
         for _ in range((shape.first_bits if item == 0 else shape.bits) - 1):
-            net.layer({"h": {"h": 1}, **_tent(S), **_kept(carry)})
+            net.layer({"h": {"h": 1}, **tent(S), **_kept(carry)})
             carry = {"out": 1} if carry else {}
-        net.layer({"h": add({"h": 1}, scaled(S, -HALF)), "y": scaled(S, 1 << c), **_tent(S), **_kept(carry)})
+        net.layer({"h": add({"h": 1}, scaled(S, -HALF)), "y": scaled(S, 1 << c), **tent(S), **_kept(carry)})
         carry = {"out": 1} if carry else {}
         label: Named = {"y": 1}
         for at in range(c):
-            rows: dict[str, Named] = {"h": {"h": 1}, "y": label, **_tent(S), **_kept(carry)}
+            rows: dict[str, Named] = {"h": {"h": 1}, "y": label, **tent(S), **_kept(carry)}
             if at == 0:
                 for name, edge in (("m1", 3), ("m2", 1), ("m3", -1), ("m4", -3)):
                     rows[name] = {"h": 1, ONE: Fraction(edge, 2) - offset}
@@ -119,7 +113,7 @@ def _loop(net: Assembler, shape: _Shape) -> None:
         found = add(label, scaled(S, -HALF), {ONE: -(1 << c)})
         if item + 1 < shape.items:
             onward = add({"h": 1}, scaled(S, 1 << (shape.bits - 1)))
-            net.layer({"h": onward, "g": found, **_tent(S), **_kept(carry)})
+            net.layer({"h": onward, "g": found, **tent(S), **_kept(carry)})
         else:
             net.layer({"g": found, **_kept(carry)})
         carry = add({"out": 1} if carry else {}, {"g": 1})

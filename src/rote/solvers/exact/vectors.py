@@ -18,9 +18,9 @@ import numpy.typing as npt
 from rote.data._arrays import IntArray
 from rote.errors import AssumptionError
 from rote.solvers.exact.identify import distinguishing, draw_values
-from rote.solvers.exact.memorise import Made, label_network
+from rote.solvers.exact.memorise import Made, behind_mean, label_network
 from rote.solvers.exact.near import memorise_near
-from rote.solvers.exact.network import ONE, Assembler, Network, Weight
+from rote.solvers.exact.network import ONE, Weight
 from rote.solvers.exact.transformer import ExactTransformer, Variant
 
 __all__ = ["memorise_vectors"]
@@ -60,9 +60,7 @@ def memorise_vectors(
     first = memorise_near(line.keys, values[kept], below, top=line.top, inputs=inputs, project=project)
     largest = n * (below - 1)
     made, shape, report = label_network(ids, labels, n_labels, largest, "exact", variant)
-    front = Assembler(["mean"])
-    front.layer({"x": {"mean": n}})
-    second = Network(front.network().layers + made.layers)
+    second = behind_mean(made, n, token=False)
     found: dict[str, Any] = {
         "identify": "near",
         "distinguishing_tokens": len(kept),
@@ -72,18 +70,9 @@ def memorise_vectors(
         "params_second": second.params,
         **report,
     }
+    classes = tuple(range(n_labels))
     model = ExactTransformer(
-        "next_token",
-        first,
-        second,
-        n,
-        n,
-        max(2, n_labels),
-        tuple(range(n_labels)),
-        "exact",
-        variant,
-        d_in=d,
-        shape=shape,
+        "next_token", first, second, n, n, max(2, n_labels), classes, variant=variant, d_in=d, shape=shape
     )
     return Made(model, found)
 

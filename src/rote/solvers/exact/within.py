@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from rote.data._arrays import IntArray
 from rote.solvers.exact.digits import DigitShape, memorise_digits
 from rote.solvers.exact.identify import distinguishing, draw_values
-from rote.solvers.exact.memorise import Made, with_carry
-from rote.solvers.exact.network import Assembler, Network
+from rote.solvers.exact.memorise import Made, behind_mean, with_carry
+from rote.solvers.exact.network import Network
 from rote.solvers.exact.transformer import ExactTransformer
 
-__all__ = ["Form", "memorise_within"]
+__all__ = ["memorise_within"]
 
-
-class Form(Protocol):
-    """The limit on gaps and the shape of a memoriser on the line."""
-
-    @property
-    def cap(self) -> int: ...
-
-    @property
-    def shape(self) -> DigitShape: ...
+Form = tuple[int, DigitShape]
+"""The limit on gaps and the shape of a memoriser on the line."""
 
 
 def _line(keys: IntArray, labels: IntArray, n_labels: int, top: int, form: Form) -> tuple[Network, DigitShape]:
-    shape = form.shape
+    cap, shape = form
     made = memorise_digits(
-        keys, labels, n_labels, top=top, items=shape.items, cap=form.cap, narrow=shape.narrow, merged=shape.merged
+        keys, labels, n_labels, top=top, items=shape.items, cap=cap, narrow=shape.narrow, merged=shape.merged
     )
     return made.network, made.shape
 
@@ -51,20 +42,17 @@ def memorise_within(
     values, ids, below = draw_values(contexts, vocab, kept, rng)
     network, _ = _line(kept, values[kept], below, vocab - 1, first)
     largest = n * (below - 1)
-    if labels.ndim == 1:
-        front = Assembler(["mean"])
-        front.layer({"x": {"mean": n}})
-        line, shape = _line(ids, labels, n_labels, largest, second)
-    else:
-        front = Assembler(["mean", "token"])
-        front.layer({"x": {"mean": n * vocab, "token": 1}})
+    factor, each = n, labels.ndim == 2
+    if each:
+        factor *= vocab
         keys, at = np.unique((ids[:, None] * vocab + contexts).reshape(-1), return_index=True)
-        line, shape = _line(keys, labels.reshape(-1)[at], n_labels, largest * vocab + vocab - 1, second)
+        ids, labels, largest = keys, labels.reshape(-1)[at], largest * vocab + vocab - 1
         network = with_carry(network, {0: 1})
+    line, shape = _line(ids, labels, n_labels, largest, second)
     model = ExactTransformer(
-        "next_token" if labels.ndim == 1 else "seq2seq",
+        "seq2seq" if each else "next_token",
         network,
-        Network(front.network().layers + line.layers),
+        behind_mean(line, factor, token=each),
         n,
         n,
         vocab,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from rote.errors import UnknownName, UsageError
+from rote.lab._modules import modules
 from rote.lab.entries.table import Table
 
 __all__ = ["VERDICTS", "Claim", "Verdict", "claims", "get_claim", "number_of", "text_list", "text_of"]
@@ -50,29 +48,21 @@ class Claim:
 
 
 @cache
-def _discovered() -> dict[str, Claim]:
-    claims = {}
-    for item in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda item: item.name):
-        if item.name.startswith("_"):
-            continue
-        module: Any = importlib.import_module(f"rote.lab.entries.claims.{item.name}")
-        if not callable(getattr(module, "decide", None)):
-            raise TypeError(f"claim file {item.name!r} must define decide(table, spec) and KEYS.")
-        title = (module.__doc__ or item.name).strip().splitlines()[0]
-        claims[item.name] = Claim(item.name, tuple(module.KEYS), module.decide, title)
-    return claims
-
-
 def claims() -> MappingProxyType[str, Claim]:
     """All tests by kind."""
-    return MappingProxyType(_discovered())
+    known = {}
+    for name, module, title in modules("rote.lab.entries.claims"):
+        if not callable(getattr(module, "decide", None)):
+            raise TypeError(f"claim file {name!r} must define decide(table, spec) and KEYS.")
+        known[name] = Claim(name, tuple(module.KEYS), module.decide, title)
+    return MappingProxyType(known)
 
 
 def get_claim(kind: str) -> Claim:
     """The test of that kind, or an error that suggests the nearest."""
-    if kind not in _discovered():
-        raise UnknownName("test of a claim", kind, _discovered())
-    return _discovered()[kind]
+    if kind not in claims():
+        raise UnknownName("test of a claim", kind, claims())
+    return claims()[kind]
 
 
 def text_of(spec: Mapping[str, Any], name: str) -> str:

@@ -1,4 +1,4 @@
-"""The closest pair of distinct points: a k-d tree in few dimensions, blocked distances in many.
+"""Equal rows, and the closest pair of distinct points: a k-d tree in few dimensions, blocked distances in many.
 
 Blocks are compared in float32 with a bound on its error; every pair that could be the closest is measured again in
 float64 from the differences. Points are sorted along their widest direction, and blocks farther apart than the best
@@ -12,7 +12,7 @@ import numpy as np
 from rote.data._arrays import FloatArray as Array
 from rote.data._arrays import IntArray
 
-__all__ = ["closest_pair", "distinct_rows"]
+__all__ = ["closest_pair", "distinct_rows", "first_equal"]
 
 
 _TREE_WIDTH = 10
@@ -29,6 +29,14 @@ def distinct_rows(rows: Array) -> tuple[IntArray, IntArray]:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return first[order].astype(np.int64), place[inverse.reshape(-1)].astype(np.int64)
+
+
+def first_equal(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Rows that equal an earlier one, in order, and for each of them the first row that it equals."""
+    first, inverse = distinct_rows(np.asarray(keys, dtype=np.float64))
+    twin = first[inverse]
+    later = np.flatnonzero(twin != np.arange(len(keys)))
+    return later.astype(np.int64), twin[later]
 
 
 def closest_pair(points: Array) -> tuple[int, int, float]:

@@ -245,10 +245,11 @@ class Construction(ABC, Generic[T, O]):
             raise UsageError(f"{self.key} has no MLP; leave out d_mlp, or build with mlp_fit.")
         return Architecture(shape.n_heads, demand.d_model, shape.d_head, demand.context, demand.vocab)
 
-    def as_plan(self, arch: Architecture, demand: Demand) -> Plan:
-        """A shape with its size."""
-        params = arch.params()
-        return Plan(self.key, arch, params, stored_bytes(params, demand.dtype), demand.n_facts, dtype=demand.dtype)
+    def as_plan(self, arch: Architecture, demand: Demand, *, params: int | None = None, **said: Any) -> Plan:
+        """A shape with its size; `params` where not all weights count, and what else the plan says."""
+        count = arch.params() if params is None else params
+        said = {"facts": demand.n_facts, "dtype": demand.dtype, **said}
+        return Plan(self.key, arch, count, stored_bytes(count, demand.dtype), **said)
 
     # --- one attempt ------------------------------------------------------------------------------------------------
 
@@ -318,8 +319,27 @@ class Construction(ABC, Generic[T, O]):
         return chosen
 
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
-        """A certificate of this construction for people."""
-        return plain_sheet(self, certificate, place)
+        """A certificate of this construction for people: shape, sizes, and recall in every number format."""
+        c, shape = certificate, certificate["shape"]
+        heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
+        mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] > 1 else ""
+        stored = f" ({c['stored_params']:,} stored)" if c["stored_params"] != c["params"] else ""
+        kind = f"stock {c['report']['model_type']} model, " if "model_type" in c["report"] else ""
+        limit = f"; {self.estimate} {c['bound']:,} facts" if c["bound"] else ""
+        rows = []
+        for name, recall in c["recall"].items():
+            shown = "100 %" if recall == 1.0 else f"{100 * recall:.4f} %"
+            margin = c["min_margin"][name]
+            own = f"{name}{'  (stored)' if name == c['dtype'] else ''}"
+            rows.append((own, shown, "–" if margin is None else f"{margin:.3g}"))
+        size = f"{kind}{c['params']:,} parameters{stored}, {c['bits_per_param']:.3g} bits each{limit}; seed {c['seed']}"
+        return Sheet(
+            place,
+            f": {c['facts']:,} facts by {c['construction']}, {heads}, d_model {shape['d_model']}{mlp}, "
+            f"context {shape['context']}",
+            (size,),
+            (Grid(("number format", "recall", "smallest margin"), tuple(rows)),),
+        )
 
     # --- for the contract suite -------------------------------------------------------------------------------------
 
@@ -333,31 +353,3 @@ class Construction(ABC, Generic[T, O]):
 
 
 AnyConstruction = Construction[Any, Any]
-
-
-def plain_sheet(construction: AnyConstruction, c: Mapping[str, Any], place: str) -> Sheet:
-    """Shape, sizes, and recall in every number format."""
-    shape = c["shape"]
-    heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
-    mlp = f", MLP of {shape['d_mlp']:,}" if shape["d_mlp"] > 1 else ""
-    stored = f" ({c['stored_params']:,} stored)" if c["stored_params"] != c["params"] else ""
-    kind = f"stock {c['report']['model_type']} model, " if "model_type" in c["report"] else ""
-    limit = f"; {construction.estimate} {c['bound']:,} facts" if c["bound"] else ""
-    rows = []
-    for name, recall in c["recall"].items():
-        shown = "100 %" if recall == 1.0 else f"{100 * recall:.4f} %"
-        margin = c["min_margin"][name]
-        rows.append(
-            (
-                f"{name}{'  (stored)' if name == c['dtype'] else ''}",
-                shown,
-                "–" if margin is None else f"{margin:.3g}",
-            )
-        )
-    return Sheet(
-        place,
-        f": {c['facts']:,} facts by {c['construction']}, {heads}, d_model {shape['d_model']}{mlp}, "
-        f"context {shape['context']}",
-        (f"{kind}{c['params']:,} parameters{stored}, {c['bits_per_param']:.3g} bits each{limit}; seed {c['seed']}",),
-        (Grid(("number format", "recall", "smallest margin"), tuple(rows)),),
-    )

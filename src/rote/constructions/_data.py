@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
 from rote.constructions._base import Construction, Job, O, T
 from rote.errors import AssumptionError, ShapeError
-from rote.theorems import Setting, Theorem
+from rote.theorems import Bound, Setting, Theorem, condition
 
 if TYPE_CHECKING:
     from rote.data import FactTable, VectorTable
     from rote.data.table import Table
     from rote.models import Model, Wording
-    from rote.solvers.vector_layer import LayerWeights
 
-__all__ = ["TokenConstruction", "VectorConstruction", "check_sizes", "wording"]
+__all__ = ["ESTIMATE", "TokenConstruction", "VectorConstruction", "check_sizes", "told", "wording"]
 
 
 def wording(table: Table) -> Wording | None:
@@ -66,6 +65,15 @@ class _Explained(Construction[T, O]):
             raise explained(error, self.key, job.table, job.arch) from error
 
 
+ESTIMATE = "for random tables, on the safe side; structured ones may need less"
+"""What plans say that rest on measured capacities."""
+
+
+def told(job: Job[Any, Any], stage: str) -> Callable[[int, int, int], None]:
+    """A fit's own report, of iterations and rows that are wrong, as progress of the job."""
+    return lambda iteration, wrong, rows: job.progress(stage, iteration, 400, rows - wrong)
+
+
 class TokenConstruction(_Explained["FactTable", O]):
     """A transformer over token facts."""
 
@@ -81,6 +89,29 @@ class TokenConstruction(_Explained["FactTable", O]):
         check_sizes(table.noun, *sizes)
         if arch.d_head > arch.d_model:
             raise ShapeError(f"a head of width {arch.d_head} is wider than d_model = {arch.d_model}; lower d_head.")
+
+    def estimated(self, table: FactTable, arch: Architecture, dtype: Dtype, facts: int) -> Bound:
+        """A measured number of facts, which is no promise."""
+        return self.statement.make(
+            self.setting(table, arch, dtype),
+            facts=facts,
+            conditions=(condition("random targets", None, f"{table.n_targets} distinct targets"),),
+            formula=f"estimate for random tables with {table.n_targets} targets: {facts:,}",
+        )
+
+    @staticmethod
+    def transformer(
+        job: Job[FactTable, O], weights: Mapping[str, Any], margin: float, report: dict[str, Any], **more: Any
+    ) -> Model:
+        """The weights as a model. The readout is stretched, so that the smallest lead is worth a clear verdict."""
+        import torch
+
+        from rote.models.kinds.transformer import TransformerModel
+        from rote.solvers.record import stretch
+
+        tensors = {name: torch.as_tensor(value).contiguous() for name, value in weights.items()}
+        tensors["W_U"] *= stretch(margin, job.arch.vocab)
+        return TransformerModel(job.arch, tensors, wording=wording(job.table), dtype=job.dtype, report=report, **more)
 
 
 class VectorConstruction(_Explained["VectorTable", O]):
@@ -98,11 +129,22 @@ class VectorConstruction(_Explained["VectorTable", O]):
         check_sizes("vectors", *sizes)
 
     @staticmethod
-    def layer(job: Job[VectorTable, O], weights: LayerWeights, report: dict[str, Any]) -> Model:
-        """The layer as a model."""
+    def layer(job: Job[VectorTable, O], solve: Callable[..., Any], said: Callable[[Any], dict[str, Any]]) -> Model:
+        """The layer that a solver makes of the examples, as a model; `said` picks what its report tells."""
         import torch
 
         from rote.models.kinds.attention_layer import AttentionLayerModel
 
-        tensors = {name: torch.from_numpy(getattr(weights, name).copy()) for name in ("W_Q", "W_K", "W_V", "W_O")}
-        return AttentionLayerModel(job.arch, tensors, dtype=job.dtype, report=report)
+        table, arch = job.table, job.arch
+        made = solve(
+            table.contexts.copy(),
+            table.queries.copy(),
+            table.targets.copy(),
+            n_heads=arch.n_heads,
+            d_head=arch.d_head,
+            rng=job.rng,
+            n_classes=table.n_classes,
+        )
+        weights = made.weights if job.dtype == "float64" else made.weights32
+        tensors = {name: torch.from_numpy(value.copy()) for name, value in vars(weights).items()}
+        return AttentionLayerModel(arch, tensors, dtype=job.dtype, report=said(made.report))

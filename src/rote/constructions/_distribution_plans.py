@@ -7,14 +7,14 @@ an estimate. A build of that shape with the same seed makes the same layer, or a
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Plan, Progress, quiet, stored_bytes
+from rote.constructions._base import Plan, stored_bytes
 from rote.constructions._distribution_shapes import LARGEST_SOLVE, capacity_of, epsilon_of, head_width
 from rote.errors import AssumptionError, CapacityError
 
@@ -33,14 +33,12 @@ def shapes_that_reach(
     dtype: Dtype,
     *,
     starts: int | None = None,
-    seed: int = 0,
-    progress: Progress = quiet,
 ) -> Iterator[Plan]:
     """Shapes that reach `kl` nats: the smallest d_model with the fewest heads first, then wider ones with fewer heads.
 
     The table has full support. A refusal where a fixed d_model or number of heads makes it impossible.
     """
-    search = _Search(construction, table, kl, shape.n_heads, shape.d_head, starts, seed, progress)
+    search = _Search(construction, table, kl, shape.n_heads, shape.d_head, starts)
     reached = False
     for d, heads in _reaching(search, table, kl, shape.d_model):
         reached = True
@@ -58,13 +56,7 @@ def _reaching(search: _Search, table: DistributionTable, kl: float, d_model: int
             yield d_model, heads
         return
     most = min(table.vocab - 1, table.n_facts)
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        if search.encoder(middle, scouting=True).kl <= kl:
-            high = middle
-        else:
-            low = middle + 1
+    high = 1 + bisect_left(range(1, most), True, key=lambda d: search.encoder(d, scouting=True).kl <= kl)
     small = table.n_facts * table.vocab * high <= 3_000_000
     widths = [high, *(sorted({min(most, math.ceil(high * f)) for f in (1.25, 1.6)} - {high}) if small else ())]
     reached = 0
@@ -92,45 +84,41 @@ class _Search:
         n_heads: int | None,
         d_head: int | None,
         starts: int | None,
-        seed: int,
-        progress: Progress,
     ) -> None:
         self._construction = construction
         self._table, self._kl, self._n_heads, self._d_head = table, kl, n_heads, d_head
-        self._starts, self._seed, self._progress = starts, seed, progress
+        self._starts = starts
         self._bounds: dict[int, Any] = {}
         self._reached_at: dict[tuple[int, int], tuple[float, int]] = {}
 
     def encoder(self, d: int, *, scouting: bool = False) -> Any:
         """The best encoder of a width; with two starts only while the width is being looked for."""
+        from rote.solvers.encoder import encoder_bound
+
         if scouting and d not in self._bounds:
-            from rote.solvers.encoder import encoder_bound
-
-            self._progress(f"encoder of width {d}", 0, 1, None)
-            return encoder_bound(self._table, d, rng=np.random.default_rng(self._seed), starts=2)
+            return encoder_bound(self._table, d, rng=np.random.default_rng(0), starts=2)
         if d not in self._bounds:
-            from rote.solvers.encoder import encoder_bound
-
-            self._progress(f"encoder of width {d}", 0, 1, None)
-            for_bound = np.random.default_rng(self._seed).spawn(3)[0]
+            for_bound = np.random.default_rng(0).spawn(3)[0]
             self._bounds[d] = encoder_bound(self._table, d, rng=for_bound, starts=self._starts)
         return self._bounds[d]
 
     def _reached(self, d: int, heads: int) -> float:
         """The divergence of a layer of this shape."""
+        from rote.solvers.distribution import attend
+
         if (d, heads) not in self._reached_at:
-            self._progress(f"layer of width {d}, {heads} heads", 0, 1, None)
             arch = self._shape(d, heads)
             t_eps = capacity_of(self._table, arch)
             if t_eps > LARGEST_SOLVE and t_eps == self._table.t_eps(0.0):
                 raise CapacityError(
                     f"{t_eps:,} contexts are more than the solve takes ({LARGEST_SOLVE:,}); allow more divergence."
                 )
-            for_layer = np.random.default_rng(self._seed).spawn(3)[1]
+            for_layer = np.random.default_rng(0).spawn(3)[1]
             try:
-                layer = self._construction.layer(
-                    self._table, self.encoder(d), arch, n_contexts=t_eps, rng=for_layer, tries=1
-                )
+                layer = attend(
+                    self._table, self.encoder(d), n_heads=heads, d_head=arch.d_head, n_contexts=t_eps,
+                    method=self._construction.method, rng=for_layer, tries=1,
+                )  # fmt: skip
             except AssumptionError:
                 # This draw does not tell the contexts apart; another shape may.
                 self._reached_at[d, heads] = (math.inf, t_eps)
@@ -157,15 +145,8 @@ class _Search:
         high = fewest_heads(self._table, all_contexts, d, head_width(self._table, d, self._d_head))
         if high is None:
             return None
-        low = 1
-        reached = partial(self._reached, d)
-        while low < high:
-            middle = (low + high) // 2
-            if reached(middle) <= enough:
-                high = middle
-            else:
-                low = middle + 1
-        return high if reached(high) <= enough else None
+        fewest = 1 + bisect_left(range(1, high), True, key=lambda heads: self._reached(d, heads) <= enough)
+        return fewest if self._reached(d, fewest) <= enough else None
 
     def plan(self, d: int, heads: int, dtype: Dtype) -> Plan:
         kl = self._reached(d, heads)
@@ -185,10 +166,5 @@ class _Search:
             self._table.n_facts,
             note,
             dtype,
-            measures={
-                "kl": kl,
-                "encoder_kl": encoder,
-                "epsilon": epsilon,
-                "t_eps": t_eps,
-            },
+            measures={"kl": kl, "encoder_kl": encoder, "epsilon": epsilon, "t_eps": t_eps},
         )

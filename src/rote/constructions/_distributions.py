@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, Progress, option, quiet, stored_bytes
+from rote.constructions._data import wording
 from rote.constructions._distribution_limits import Limits, certificate_sheet, usual_widths, width_limits
 from rote.constructions._distribution_shapes import LARGEST_SOLVE, Settled, refuse_size, settle
 from rote.errors import UsageError
@@ -111,37 +112,10 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
     def held(self, table: DistributionTable, model: Model) -> int:
         return int(model.claims["t_eps"]) if table.context > 1 else 0
 
-    def layer(
-        self,
-        table: DistributionTable,
-        bound: EncoderBound,
-        arch: Architecture,
-        *,
-        n_contexts: int,
-        rng: np.random.Generator,
-        rank1_qk: bool = False,
-        tries: int | None = None,
-    ) -> Layer:
-        """The layer that follows the encoder; CapacityError where the shape does not tell so many contexts apart."""
-        from rote.solvers.distribution import attend
-
-        return attend(
-            table,
-            bound,
-            n_heads=arch.n_heads,
-            d_head=arch.d_head,
-            n_contexts=n_contexts,
-            method=self.method,
-            rng=rng,
-            rank_one_qk=rank1_qk,
-            tries=tries,
-        )
-
     def build(self, job: Job[DistributionTable, DistributionOptions]) -> Model:
         import torch
 
         from rote.data.verification import finite
-        from rote.models import Wording
         from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.encoder import encoder_bound, tighten
 
@@ -162,15 +136,12 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
             bound = tighten(table, bound, layer.weights.W_U, rng=for_bound)
             layer, arch = self._best_layer(table, settled, bound, for_layer, options.rank1_qk, progress)
         others = {self.method: layer, **self._compared(table, settled, arch, bound, for_other, options.rank1_qk)}
-        names = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "W_U")
-        tensors = {name: torch.from_numpy(getattr(layer.weights, name).copy()) for name in names}
-        if options.rank1_qk:
-            tensors |= {name: tensors[name][:, :1].contiguous() for name in ("W_Q", "W_K")}
+        stored = layer.weights.stored(rank_one_qk=options.rank1_qk)
         left = table.leftover(settled.t_eps)
         return TransformerModel(
             arch,
-            tensors,
-            wording=Wording(table.vocabulary.tokens, table.tokens, table.context),
+            {name: torch.from_numpy(value.copy()) for name, value in stored.items()},
+            wording=wording(table),
             dtype=job.dtype,
             report={
                 "method": layer.method,
@@ -199,12 +170,13 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
     ) -> dict[str, Layer]:
         """For the certificate: what the other construction makes of this table, with the theorem's number of heads."""
         from rote import constructions
+        from rote.solvers.distribution import attend
 
         if not table.leftover(settled.t_eps) or table.context == 1 or settled.t_eps > LARGEST_SOLVE // 2:
             return {}
-        bare = arch.replace(n_heads=settled.least)
+        shape = {"n_heads": settled.least, "d_head": arch.d_head, "n_contexts": settled.t_eps, "rank_one_qk": rank1_qk}
         return {
-            other.method: other.layer(table, bound, bare, n_contexts=settled.t_eps, rng=rng, rank1_qk=rank1_qk, tries=1)
+            other.method: attend(table, bound, method=other.method, rng=rng, tries=1, **shape)
             for other in constructions.registry().values()
             if isinstance(other, DistributionConstruction) and other.method != self.method
         }
@@ -219,7 +191,7 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
         progress: Progress,
     ) -> tuple[Layer, Architecture]:
         """The layer; more heads where rounding shows although nothing is left out, or the gap is more than 2 eps."""
-        from rote.solvers.distribution import fewest_heads
+        from rote.solvers.distribution import attend, fewest_heads
 
         least = settled.arch.n_heads
         left = table.leftover(settled.t_eps) > 0
@@ -235,13 +207,15 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
             arch = settled.arch.replace(n_heads=most if complete and most is not None else heads)
             refuse_size(table, arch)
             progress("layer", number, len(_SLACKS), None)
-            layer = self.layer(
+            layer = attend(
                 table,
                 bound,
-                arch,
+                n_heads=arch.n_heads,
+                d_head=arch.d_head,
                 n_contexts=whole if complete else settled.t_eps,
+                method=self.method,
                 rng=rng,
-                rank1_qk=rank1_qk,
+                rank_one_qk=rank1_qk,
                 tries=1 if left and number else None,
             )
             if best is None or layer.kl32 < best[0].kl32:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan, option, stored_bytes
-from rote.constructions._data import TokenConstruction, wording
+from rote.constructions._base import Job, NoPlan, Options, Plan, option
+from rote.constructions._data import ESTIMATE, TokenConstruction, told
 from rote.data.verification import finite
 from rote.errors import AssumptionError
-from rote.theorems import Bound, Demand, condition
+from rote.theorems import Bound, Demand
 from rote.theorems._capacity_estimates import argmax_capacity
 
 if TYPE_CHECKING:
@@ -85,26 +86,16 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             high *= 2
             if high > 1 << 24:
                 return None
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if holds(middle) else (middle, high)
+        high = high // 2 + 1 + bisect_left(range(high // 2 + 1, high), True, key=holds)
         if demand.n_heads is not None:
             if high > demand.n_heads:
                 return None
             high = demand.n_heads
         return Architecture(high, d, d_head, demand.context, demand.vocab)
 
-    def as_plan(self, arch: Architecture, demand: Demand) -> Plan:
-        return Plan(
-            construction=self.key,
-            architecture=arch,
-            params=arch.params(),
-            bytes=stored_bytes(arch.params(), demand.dtype),
-            facts=argmax_capacity(arch, demand.n_targets or demand.vocab, demand.dtype),
-            note="for random tables, on the safe side; structured ones may need less",
-            dtype=demand.dtype,
-        )
+    def as_plan(self, arch: Architecture, demand: Demand, **said: Any) -> Plan:
+        facts = argmax_capacity(arch, demand.n_targets or demand.vocab, demand.dtype)
+        return super().as_plan(arch, demand, facts=facts, note=ESTIMATE)
 
     def variants(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
         """The planned shape and larger ones; for a table with structure smaller ones first."""
@@ -140,14 +131,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
                 yield self.as_plan(base.replace(n_heads=heads), demand)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
-        facts = argmax_capacity(arch, table.n_targets, dtype)
-        return self.statement.make(
-            self.setting(table, arch, dtype),
-            facts=facts,
-            params=arch.params("full"),
-            conditions=(condition("random targets", None, f"{table.n_targets} distinct targets"),),
-            formula=f"estimate for random tables with {table.n_targets} targets: {facts:,}",
-        )
+        return self.estimated(table, arch, dtype, argmax_capacity(arch, table.n_targets, dtype))
 
     def check(self, table: FactTable, arch: Architecture, options: ArgmaxFit) -> None:
         super().check(table, arch, options)
@@ -162,12 +146,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
     def solve(self, job: Job[FactTable, ArgmaxFit]) -> Model:
         import torch
 
-        from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.argmax import fit_attention
-        from rote.solvers.record import stretch
-
-        def report(iteration: int, wrong: int, rows: int) -> None:
-            job.progress("fit W_O", iteration, 400, rows - wrong)
 
         job.progress("features", 0, 1, None)
         table, arch, options = job.table, job.arch, job.options
@@ -182,26 +161,19 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             rank1=options.rank1_qk,
             joint=options.refine,
             dtype=getattr(torch, job.dtype),
-            progress=report,
+            progress=told(job, "fit W_O"),
         )
         spectrum = fit.readout.spectrum
-        tensors = {name: torch.as_tensor(value).contiguous() for name, value in fit.weights.items()}
-        tensors["W_U"] *= stretch(fit.margin, arch.vocab)
-        return TransformerModel(
-            arch,
-            tensors,
-            wording=wording(table),
-            dtype=job.dtype,
-            report={
-                "iterations": fit.iterations,
-                "refined": options.refine,
-                "rank_features": spectrum.rank,
-                "n_features": spectrum.n_features,
-                "condition": finite(spectrum.condition),
-                "loss": finite(fit.readout.loss),
-                "fragile": fit.fragile,
-            },
-        )
+        report = {
+            "iterations": fit.iterations,
+            "refined": options.refine,
+            "rank_features": spectrum.rank,
+            "n_features": spectrum.n_features,
+            "condition": finite(spectrum.condition),
+            "loss": finite(fit.readout.loss),
+            "fragile": fit.fragile,
+        }
+        return self.transformer(job, fit.weights, fit.margin, report)
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
         from rote.data import random_facts

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan, option, stored_bytes
-from rote.constructions._data import TokenConstruction, wording
+from rote.constructions._base import Job, NoPlan, Options, Plan, option
+from rote.constructions._data import TokenConstruction
 from rote.data.verification import finite
 from rote.errors import CapacityError
 from rote.theorems import Bound, Demand, _dana, condition
@@ -71,15 +71,7 @@ class _Construction(TokenConstruction[ExactAssociation]):
             return NoPlan(self.key, f"{demand.n_heads} heads with d_head <= d_model <= {d} hold at most {most:,} facts")
         margin = 1 - math.cos(2 * math.pi / demand.vocab)
         note = f"targets on a circle, margin {margin:.1e}" if best.d_model == 2 else ""
-        return Plan(
-            construction=self.key,
-            architecture=best,
-            params=best.params(),
-            bytes=stored_bytes(best.params(), demand.dtype),
-            facts=_dana.association_capacity(best),
-            note=note,
-            dtype=demand.dtype,
-        )
+        return self.as_plan(best, demand, facts=_dana.association_capacity(best), note=note)
 
     @staticmethod
     def _candidates(demand: Demand, widest: int) -> list[Architecture]:
@@ -146,7 +138,6 @@ class _Construction(TokenConstruction[ExactAssociation]):
         return self.statement.make(
             self.setting(table, arch, dtype),
             facts=rank.value if short else min(rank.nominal, _dana.feature_rank(arch, arch.vocab)),
-            params=arch.params("full"),
             conditions=(condition("rank of the features", True, rank.reason),),
             formula=f"{formula}; these contexts allow {rank.value:,}: {rank.reason}" if short else formula,
         )
@@ -156,11 +147,7 @@ class _Construction(TokenConstruction[ExactAssociation]):
         _refuse_large(table.n_facts)
 
     def solve(self, job: Job[FactTable, ExactAssociation]) -> Model:
-        import torch
-
-        from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.association import associate
-        from rote.solvers.record import stretch
 
         job.progress("associate", 0, 1, None)
         table, arch = job.table, job.arch
@@ -175,30 +162,20 @@ class _Construction(TokenConstruction[ExactAssociation]):
             rank_one_qk=job.options.rank1_qk,
         )
         report, best = association.report, association.report.best
-        names = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "W_U")
-        tensors = {name: torch.from_numpy(getattr(association.weights, name).copy()) for name in names}
-        # Probabilities: stretch the readout, so that the smallest lead is worth a clear verdict. Recall is unchanged.
-        tensors["W_U"] *= stretch(best.margin64, arch.vocab)
-        if job.options.rank1_qk:
-            tensors |= {name: tensors[name][:, :1].contiguous() for name in ("W_Q", "W_K")}
-        return TransformerModel(
-            arch,
-            tensors,
-            wording=wording(table),
-            dtype=job.dtype,
-            report={
-                "condition": finite(best.cond),
-                "condition_fold": finite(best.cond_fold),
-                "code": report.code,
-                "draws": len(report.draws),
-                "kept_draw": report.kept,
-                "error_float64": finite(report.error64),
-                "error_float32": finite(report.error32),
-                "max_weight": finite(report.max_weight),
-                "rank_limit": report.limit.value,
-                "notes": list(report.notes),
-            },
-        )
+        weights = association.weights.stored(rank_one_qk=job.options.rank1_qk)
+        said = {
+            "condition": finite(best.cond),
+            "condition_fold": finite(best.cond_fold),
+            "code": report.code,
+            "draws": len(report.draws),
+            "kept_draw": report.kept,
+            "error_float64": finite(report.error64),
+            "error_float32": finite(report.error32),
+            "max_weight": finite(report.max_weight),
+            "rank_limit": report.limit.value,
+            "notes": list(report.notes),
+        }
+        return self.transformer(job, weights, best.margin64, said)
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
         from rote.data import random_facts

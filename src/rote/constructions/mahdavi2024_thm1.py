@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan, stored_bytes
+from rote.constructions._base import Job, NoPlan, Options, Plan
 from rote.constructions._data import VectorConstruction
 from rote.theorems import Bound, Demand, condition
 from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params, rank_of_contexts
@@ -51,16 +51,13 @@ class _Construction(VectorConstruction[Saturation]):
         if best is None:
             most = (demand.n_heads or 0) * (n - 1) + 1
             return NoPlan(self.key, f"{demand.n_heads} heads on contexts of {n} hold at most {most:,} facts")
-        params = layer_params(best)
-        return Plan(
-            construction=self.key,
-            architecture=best,
-            params=params,
-            bytes=stored_bytes(params, demand.dtype),
+        return self.as_plan(
+            best,
+            demand,
+            params=layer_params(best),
             facts=best.n_heads * (best.d_head - 1) + 1,
             note="for vectors in general position with real labels; no embedding counted",
             counts=COUNTS,
-            dtype=demand.dtype,
         )
 
     def limit(self, table: VectorTable, arch: Architecture, dtype: Dtype) -> Bound:
@@ -89,20 +86,10 @@ class _Construction(VectorConstruction[Saturation]):
         from rote.solvers.saturation import saturation_layer
 
         job.progress("saturate", 0, job.arch.n_heads, None)
-        layer = saturation_layer(
-            job.table.contexts.copy(),
-            job.table.queries.copy(),
-            job.table.targets.copy(),
-            n_heads=job.arch.n_heads,
-            d_head=job.arch.d_head,
-            rng=job.rng,
-            n_classes=job.table.n_classes,
-        )
-        report = layer.report
         return self.layer(
             job,
-            layer.weights if job.dtype == "float64" else layer.weights32,
-            {
+            saturation_layer,
+            lambda report: {
                 "r": report.r,
                 "readout": report.readout,
                 "rank_Z": report.rank,

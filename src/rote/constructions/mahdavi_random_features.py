@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan, stored_bytes
+from rote.constructions._base import Job, NoPlan, Options, Plan
 from rote.constructions._data import VectorConstruction
 from rote.theorems import Bound, Demand, condition
 from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params
@@ -48,14 +48,12 @@ class _Construction(VectorConstruction[RandomFeatures]):
                 return NoPlan(self.key, f"{demand.n_heads} heads hold at most {most:,} facts")
             heads = demand.n_heads
         arch = Architecture(heads, d, d_head, demand.context, demand.vocab)
-        return Plan(
-            construction=self.key,
-            architecture=arch,
+        return self.as_plan(
+            arch,
+            demand,
             params=layer_params(arch),
-            bytes=stored_bytes(layer_params(arch), demand.dtype),
             facts=feature_limit(heads, demand.context, d, demand.shared_context),
             note="for vectors that vary enough, with real labels; no embedding counted",
-            dtype=demand.dtype,
             counts=COUNTS,
         )
 
@@ -71,7 +69,7 @@ class _Construction(VectorConstruction[RandomFeatures]):
         if demand.n_heads is None and widths:
             arch = last.architecture
             more = arch.replace(n_heads=arch.n_heads + max(1, arch.n_heads // 10))
-            yield Plan(self.key, more, layer_params(more), stored_bytes(layer_params(more), demand.dtype), last.facts)
+            yield self.as_plan(more, demand, params=layer_params(more), facts=last.facts)
 
     def limit(self, table: VectorTable, arch: Architecture, dtype: Dtype) -> Bound:
         from rote.solvers.random_features import feature_rank_limit
@@ -96,20 +94,10 @@ class _Construction(VectorConstruction[RandomFeatures]):
         from rote.solvers.random_features import random_feature_layer
 
         job.progress("random features", 0, 1, None)
-        layer = random_feature_layer(
-            job.table.contexts.copy(),
-            job.table.queries.copy(),
-            job.table.targets.copy(),
-            n_heads=job.arch.n_heads,
-            d_head=job.arch.d_head,
-            rng=job.rng,
-            n_classes=job.table.n_classes,
-        )
-        report = layer.report
         return self.layer(
             job,
-            layer.weights if job.dtype == "float64" else layer.weights32,
-            {"scale": report.scale, "rank_Z": report.rank, "condition_Z": report.cond},
+            random_feature_layer,
+            lambda report: {"scale": report.scale, "rank_Z": report.rank, "condition_Z": report.cond},
         )
 
     def examples(self, rng: np.random.Generator) -> list[tuple[VectorTable, Architecture]]:

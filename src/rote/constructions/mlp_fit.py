@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Job, NoPlan, Options, Plan, option, stored_bytes
-from rote.constructions._data import TokenConstruction, wording
+from rote.constructions._base import Job, NoPlan, Options, Plan, option
+from rote.constructions._data import ESTIMATE, TokenConstruction, told
 from rote.data.verification import finite
 from rote.errors import ShapeError
-from rote.theorems import Bound, Demand, condition
+from rote.theorems import Bound, Demand
 from rote.theorems._capacity_estimates import mlp_capacity
 from rote.theorems.mlp_fit import NARROWEST
 
@@ -55,15 +55,8 @@ class _Construction(TokenConstruction[MlpFit]):
                 if demand.n_heads is not None:
                     continue
                 heads = -(-d // demand.d_head)
-            arch = Architecture(
-                heads,
-                d,
-                demand.d_head or max(1, -(-d // heads)),
-                demand.context,
-                demand.vocab,
-                d_mlp=width,
-                gated=True,
-            )
+            d_head = demand.d_head or max(1, -(-d // heads))
+            arch = Architecture(heads, d, d_head, demand.context, demand.vocab, d_mlp=width, gated=True)
             fits = width <= MOST_FEATURES
             if best is None or (fits, -arch.params()) > (best.d_mlp <= MOST_FEATURES, -best.params()):
                 best = arch
@@ -71,16 +64,9 @@ class _Construction(TokenConstruction[MlpFit]):
             return NoPlan(self.key, "no width fits")
         return self.as_plan(best, demand)
 
-    def as_plan(self, arch: Architecture, demand: Demand) -> Plan:
-        return Plan(
-            construction=self.key,
-            architecture=arch,
-            params=arch.params(),
-            bytes=stored_bytes(arch.params(), demand.dtype),
-            facts=mlp_capacity(arch.d_model, arch.d_mlp, demand.n_targets or demand.vocab),
-            note="for random tables, on the safe side; structured ones may need less",
-            dtype=demand.dtype,
-        )
+    def as_plan(self, arch: Architecture, demand: Demand, **said: Any) -> Plan:
+        facts = mlp_capacity(arch.d_model, arch.d_mlp, demand.n_targets or demand.vocab)
+        return super().as_plan(arch, demand, facts=facts, note=ESTIMATE)
 
     def variants(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
         arch = plan.architecture
@@ -92,14 +78,7 @@ class _Construction(TokenConstruction[MlpFit]):
         return attention if shape.d_mlp is None else attention.replace(d_mlp=shape.d_mlp, gated=True)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
-        facts = mlp_capacity(arch.d_model, arch.d_mlp, table.n_targets)
-        return self.statement.make(
-            self.setting(table, arch, dtype),
-            facts=facts,
-            params=arch.params("full"),
-            conditions=(condition("random targets", None, f"{table.n_targets} distinct targets"),),
-            formula=f"estimate for random tables with {table.n_targets} targets: {facts:,}",
-        )
+        return self.estimated(table, arch, dtype, mlp_capacity(arch.d_model, arch.d_mlp, table.n_targets))
 
     def check(self, table: FactTable, arch: Architecture, options: MlpFit) -> None:
         super().check(table, arch, options)
@@ -112,14 +91,7 @@ class _Construction(TokenConstruction[MlpFit]):
             raise ShapeError(f"{self.key} stores facts in a gated MLP; give its width, d_mlp.")
 
     def solve(self, job: Job[FactTable, MlpFit]) -> Model:
-        import torch
-
-        from rote.models.kinds.transformer import TransformerModel
         from rote.solvers.gated_mlp import fit_attention_mlp
-        from rote.solvers.record import stretch
-
-        def report(iteration: int, wrong: int, rows: int) -> None:
-            job.progress("fit W_down", iteration, 400, rows - wrong)
 
         job.progress("features", 0, 1, None)
         table, arch, options = job.table, job.arch, job.options
@@ -134,23 +106,15 @@ class _Construction(TokenConstruction[MlpFit]):
             job.rng,
             joint=options.refine,
             max_iterations=400,
-            progress=report,
+            progress=told(job, "fit W_down"),
         )
-        tensors = {name: torch.as_tensor(value).contiguous() for name, value in fit.weights.items()}
-        tensors["W_U"] *= stretch(fit.margin, arch.vocab)
-        return TransformerModel(
-            arch,
-            tensors,
-            activation="silu",
-            wording=wording(table),
-            dtype=job.dtype,
-            report={
-                "iterations": fit.iterations,
-                "refined": options.refine,
-                "fragile": fit.fragile,
-                "margin": finite(fit.margin),
-            },
-        )
+        report = {
+            "iterations": fit.iterations,
+            "refined": options.refine,
+            "fragile": fit.fragile,
+            "margin": finite(fit.margin),
+        }
+        return self.transformer(job, fit.weights, fit.margin, report, activation="silu")
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Architecture]]:
         from rote.data import random_facts

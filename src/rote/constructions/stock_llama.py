@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, stored_bytes
-from rote.constructions._data import check_sizes, wording
+from rote.constructions._data import check_sizes, told, wording
 from rote.data.stock import library
 from rote.data.verification import finite
 from rote.errors import FactsLost, UsageError
@@ -80,9 +80,6 @@ class _Construction(Construction["FactTable", StockLlama]):
         from rote.models.kinds.llama import LlamaModel
         from rote.solvers.llama import build_llama
 
-        def report(iteration: int, wrong: int, rows: int) -> None:
-            job.progress("fit o_proj", iteration, 400, rows - wrong)
-
         job.progress("features of the stock model", 0, 1, None)
         table, arch = job.table, job.arch
         fit = build_llama(
@@ -95,7 +92,7 @@ class _Construction(Construction["FactTable", StockLlama]):
             d_head=arch.d_head,
             rng=job.rng,
             dtype=getattr(torch, job.dtype),
-            progress=report,
+            progress=told(job, "fit o_proj"),
         )
         if fit.errors and not job.partial:
             raise FactsLost(f"lost {fit.errors:,} of {table.n_facts:,} facts at {job.dtype}")

@@ -60,6 +60,11 @@ class TokenWeights:
     W_O: RealArray
     W_U: RealArray
 
+    def stored(self, *, rank_one_qk: bool) -> dict[str, RealArray]:
+        """By name; of W_Q and W_K only their one nonzero row where they have no other."""
+        kept = {"W_Q": self.W_Q[:, :1], "W_K": self.W_K[:, :1]} if rank_one_qk else {}
+        return {**vars(self), **kept}
+
     def astype(self, precision: Precision) -> TokenWeights:
         return TokenWeights(*(np.asarray(getattr(self, f.name), dtype=np.dtype(precision)) for f in fields(self)))
 

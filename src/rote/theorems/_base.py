@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from rote.config import Architecture, Dtype
@@ -58,7 +58,7 @@ class Condition:
     detail: str
 
     def to_dict(self) -> dict[str, str]:
-        return {"name": self.name, "status": self.status, "detail": self.detail}
+        return asdict(self)
 
 
 def condition(name: str, holds: bool | None, detail: str) -> Condition:
@@ -202,21 +202,24 @@ class Theorem(ABC):
         self,
         setting: Setting,
         *,
-        facts: int | None,
-        params: int | None,
         conditions: tuple[Condition, ...],
         formula: str,
+        facts: int | None = None,
+        params: int | Literal["full"] | None = "full",
         counts: str = "all weights of the shape",
         bits_per_fact: float | None = None,
     ) -> Bound:
-        """A `Bound` of this theorem; the number is withheld when a condition fails or the kind is an order."""
+        """A `Bound` of this theorem; the number is withheld when a condition fails or the kind is an order.
+
+        `params` are all weights of the shape if not given.
+        """
         if self.kind == "order" or any(item.status == "not met" for item in conditions):
             facts = None
         return Bound(
             theorem=self.key,
             kind=self.kind,
             facts=facts,
-            params=params,
+            params=setting.arch.params("full") if params == "full" else params,
             conditions=conditions,
             formula=formula,
             source=str(self.citation),

@@ -6,17 +6,12 @@ import math
 
 from rote.config import Architecture
 
-__all__ = ["argmax_capacity", "attention_capacity", "attention_rank", "mlp_capacity"]
+__all__ = ["argmax_capacity", "attention_capacity", "mlp_capacity"]
 
 
 SAFETY = 0.8
 COARSE_ROOM = 2
 """Room for the rounding of 16-bit formats: a plan is made for so many times the facts."""
-
-
-def attention_rank(n_tokens: int, context: int, d_head: int, n_heads: int) -> int:
-    """Independent features of random heads: a head is a function of N + S - 2 token and position masses."""
-    return n_heads * min(d_head, n_tokens + context - 2)
 
 
 def attention_capacity(n_tokens: int, n_targets: int, context: int, d_model: int, d_head: int, n_heads: int) -> int:
@@ -31,7 +26,8 @@ def attention_capacity(n_tokens: int, n_targets: int, context: int, d_model: int
     """
     if context < 2 or d_model == 1:
         return 0
-    rank = attention_rank(n_tokens, context, d_head, n_heads) * (1.0 if n_tokens > 4 else 0.6)
+    # Independent features of random heads: a head is a function of N + S - 2 token and position masses.
+    rank = n_heads * min(d_head, n_tokens + context - 2) * (1.0 if n_tokens > 4 else 0.6)
     if d_model == 2:
         return int(0.7 * rank)
     useful = max(1.0, min(d_model, n_targets - 1, rank / 3))

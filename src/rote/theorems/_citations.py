@@ -2,70 +2,55 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rote.theorems import Citation
 
 __all__ = ["dana2025", "kajitsuka2025", "kim2023", "madden2024", "mahdavi2024", "yang2026"]
 
-
-def mahdavi2024(where: str) -> Citation:
-    return Citation(
-        authors="Mahdavi, Liao, Thrampoulidis",
-        title="Memorization Capacity of Multi-Head Attention in Transformers",
-        year=2024,
-        where=where,
-        arxiv="2306.02010v3",
-        venue="ICLR 2024",
-    )
-
-
-def dana2025(where: str) -> Citation:
-    return Citation(
-        authors="Dana, Pydi, Chevaleyre",
-        title="Memorization in Attention-only Transformers",
-        year=2025,
-        where=where,
-        arxiv="2411.10115v2",
-        venue="AISTATS 2025",
-    )
-
-
-def kajitsuka2025(where: str) -> Citation:
-    return Citation(
-        authors="Kajitsuka, Sato",
-        title="On the Optimal Memorization Capacity of Transformers",
-        year=2025,
-        where=where,
-        arxiv="2409.17677",
-        venue="ICLR 2025",
-    )
-
-
-def kim2023(where: str) -> Citation:
-    return Citation(
-        authors="Kim, Kim, Mozafari",
-        title="Provable Memorization Capacity of Transformers",
-        year=2023,
-        where=where,
-        venue="ICLR 2023",
-    )
-
-
-def madden2024(where: str) -> Citation:
-    return Citation(
-        authors="Madden, Fox, Thrampoulidis",
-        title="Next-token prediction capacity: general upper bounds and a lower bound for transformers",
-        year=2024,
-        where=where,
-        arxiv="2405.13718v3",
-    )
-
-
-def yang2026(where: str) -> Citation:
-    return Citation(
-        authors="Yang, Srebro, Li",
-        title="Tight Sample Complexity of Transformers",
-        year=2026,
-        where=where,
-        arxiv="2606.09731v1",
-        venue="COLT 2026",
-    )
+mahdavi2024 = partial(
+    Citation,
+    "Mahdavi, Liao, Thrampoulidis",
+    "Memorization Capacity of Multi-Head Attention in Transformers",
+    2024,
+    arxiv="2306.02010v3",
+    venue="ICLR 2024",
+)
+dana2025 = partial(
+    Citation,
+    "Dana, Pydi, Chevaleyre",
+    "Memorization in Attention-only Transformers",
+    2025,
+    arxiv="2411.10115v2",
+    venue="AISTATS 2025",
+)
+kajitsuka2025 = partial(
+    Citation,
+    "Kajitsuka, Sato",
+    "On the Optimal Memorization Capacity of Transformers",
+    2025,
+    arxiv="2409.17677",
+    venue="ICLR 2025",
+)
+kim2023 = partial(
+    Citation,
+    "Kim, Kim, Mozafari",
+    "Provable Memorization Capacity of Transformers",
+    2023,
+    venue="ICLR 2023",
+)
+madden2024 = partial(
+    Citation,
+    "Madden, Fox, Thrampoulidis",
+    "Next-token prediction capacity: general upper bounds and a lower bound for transformers",
+    2024,
+    arxiv="2405.13718v3",
+)
+yang2026 = partial(
+    Citation,
+    "Yang, Srebro, Li",
+    "Tight Sample Complexity of Transformers",
+    2026,
+    arxiv="2606.09731v1",
+    venue="COLT 2026",
+)

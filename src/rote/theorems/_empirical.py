@@ -23,7 +23,6 @@ class BitsPerParameter(Theorem):
         return self.make(
             setting,
             facts=facts,
-            params=w,
             conditions=(condition("regime", None, self.regime),),
             formula=f"{self.bits:g} W/log2 N = {self.bits:g} * {w:,}/log2 {n:,} = {facts:,}",
         )

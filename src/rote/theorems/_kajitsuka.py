@@ -21,6 +21,7 @@ A = T(T - 1)/2 + 1 exist for which all T sums differ: a random draw makes a give
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -162,10 +163,7 @@ def largest(fits: Callable[[int], bool]) -> int:
     """The largest T >= 0 with fits(T), for a property that holds up to some T and fails from there on."""
     if not fits(1):
         return 0
-    low, high = 1, 2
+    high = 2
     while fits(high):
-        low, high = high, high * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        high *= 2
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=lambda t: not fits(t)) - 1

@@ -59,7 +59,6 @@ class BitExtraction(Theorem):
             depth = condition("deep enough", False, f"n_layers = {arch.n_layers}, d_mlp = {arch.d_mlp}{need}")
             return self.make(
                 setting,
-                facts=None,
                 params=None,
                 conditions=(depth, *self._data(setting)),
                 formula=f"depth(T) <= n_layers = {arch.n_layers} and width(T) <= d_mlp = {arch.d_mlp} for no T >= 1",

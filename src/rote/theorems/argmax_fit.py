@@ -33,7 +33,6 @@ class _Theorem(Theorem):
         return self.make(
             setting,
             facts=facts or None,
-            params=arch.params("full"),
             conditions=(
                 condition("random targets", None, "structured tables hold more or less than random ones"),
                 condition("width of heads", arch.d_head <= arch.d_model, f"{arch.d_head} of {arch.d_model}"),

@@ -34,7 +34,6 @@ class _Theorem(Theorem):
         return self.make(
             setting,
             facts=facts,
-            params=w,
             conditions=(
                 condition(
                     "finite precision", bits is not None, f"{setting.dtype}" + (f", {bits} bits" if bits else "")

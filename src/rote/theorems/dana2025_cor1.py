@@ -28,7 +28,6 @@ class _Theorem(Theorem):
         return self.make(
             setting,
             facts=_dana.association_capacity(arch),
-            params=arch.params("full"),
             conditions=_dana.conditions(setting),
             formula=_dana.formula(arch),
         )

@@ -42,7 +42,6 @@ class _Theorem(Theorem):
         return self.make(
             setting,
             facts=capacity,
-            params=arch.params("full"),
             conditions=(*_dana.conditions(setting), condition("uniform prior", None, "every fact equally likely")),
             formula=formula,
         )

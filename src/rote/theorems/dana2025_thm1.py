@@ -33,7 +33,6 @@ class _Theorem(Theorem):
         return self.make(
             setting,
             facts=_dana.association_capacity(arch),
-            params=arch.params("full"),
             conditions=(
                 *_dana.conditions(setting),
                 condition("full support", None, "every next token has positive probability"),

@@ -36,7 +36,6 @@ class _Theorem(Theorem):
         need = 128 * math.log(n + 1)
         return self.make(
             setting,
-            facts=None,
             params=n * d,
             conditions=(
                 condition("nearly orthogonal tokens", d > need, f"d > 128 ln(N + 1) = {need:.0f}: {d}"),

@@ -47,7 +47,7 @@ class _Theorem(Theorem):
                 + (", the most there can be; depends on the data" if setting.distinct_last is None else ""),
             ),
         )
-        return self.make(setting, facts=facts, params=arch.params("full"), conditions=conditions, formula=formula)
+        return self.make(setting, facts=facts, conditions=conditions, formula=formula)
 
 
 theorem = _Theorem()

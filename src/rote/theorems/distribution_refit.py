@@ -31,8 +31,6 @@ class _Theorem(Theorem):
         arch = setting.arch
         return self.make(
             setting,
-            facts=None,
-            params=arch.params("full"),
             conditions=(
                 *_dana.conditions(setting),
                 condition("full support", None, "every next token has positive probability"),

@@ -31,7 +31,6 @@ class _Theorem(Theorem):
         return self.make(
             setting,
             facts=facts,
-            params=w,
             conditions=(
                 condition("piecewise polynomial units", None if setting.arch.gated else True, "ReLU, or no MLP at all"),
                 condition("tokens range over R^d", None, "with a finite table of embeddings there are fewer sequences"),

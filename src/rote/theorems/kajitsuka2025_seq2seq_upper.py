@@ -27,8 +27,6 @@ class _Theorem(Theorem):
         w = arch.params("full")
         return self.make(
             setting,
-            facts=None,
-            params=w,
             conditions=(condition("hardmax attention", None, "proved for hardmax only"),),
             formula=f"W = Omega~(sqrt(n T)), so T = O~(W^2/n) = O~({w:,}^2 / {arch.context})",
         )

@@ -26,8 +26,6 @@ class _Theorem(Theorem):
         arch = setting.arch
         return self.make(
             setting,
-            facts=None,
-            params=arch.params("full"),
             conditions=(condition("separated tokens", None, "tokens are equal or some distance apart"),),
             formula=f"O~(d + n + sqrt(n T)) = O~({arch.d_model} + {arch.context} + sqrt({arch.context} T)) parameters",
         )

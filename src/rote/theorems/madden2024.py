@@ -28,8 +28,6 @@ class _Theorem(Theorem):
         k = arch.params("full")
         return self.make(
             setting,
-            facts=None,
-            params=k,
             conditions=(
                 condition("analytic activation", None, "real-analytic and not a polynomial, for the lower half"),
             ),

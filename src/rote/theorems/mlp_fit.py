@@ -39,7 +39,6 @@ class _Theorem(Theorem):
         return self.make(
             setting,
             facts=facts or None,
-            params=arch.params("full"),
             conditions=(
                 condition("random targets", None, "structured tables hold more or less than random ones"),
                 condition("a gated MLP", arch.d_mlp > 0 and arch.gated, f"d_mlp = {arch.d_mlp}, gated = {arch.gated}"),

@@ -27,8 +27,6 @@ class _Theorem(Theorem):
         w = arch.params("full")
         return self.make(
             setting,
-            facts=None,
-            params=w,
             conditions=(condition("binary labels", arch.vocab == 2 or None, "stated for two labels"),),
             formula=f"O(L W log(n W)) = O({arch.n_layers} * {w:,} * log({arch.context} * {w:,}))",
         )

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -28,6 +29,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import rote
@@ -104,9 +106,17 @@ def play(session: Session) -> list[Step]:
 def play_all(together: list[Session]) -> list[list[Step]]:
     """The same for sessions that share a directory."""
     own = any(session.page.name.startswith("adding-") for session in together)
-    with _workplace(), tempfile.TemporaryDirectory() as place:
-        package = with_own_files(Path(place)) if own else None
+    package = Path(_own_package().name) if own else None
+    with _workplace():
         return [_played(session, package) for session in together]
+
+
+@cache
+def _own_package() -> tempfile.TemporaryDirectory[str]:
+    """One copy for all sessions, which goes when the process does."""
+    place = tempfile.TemporaryDirectory()
+    with_own_files(Path(place.name))
+    return place
 
 
 def _played(session: Session, package: Path | None) -> list[Step]:
@@ -164,23 +174,42 @@ def _workplace() -> Iterator[None]:
 def with_own_files(place: Path) -> Path:
     """A copy of the package with the worked examples of the pages on adding things; the directory to import from."""
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(rote.__file__).parent, place / "rote", ignore=ignored)
+    # What is compiled already need not be compiled again.
+    shutil.copytree(Path(rote.__file__).parent, place / "rote")
     shutil.copytree(ROOT / "experiments", place / "rote" / "experiments", dirs_exist_ok=True)
     shutil.copytree(DOCS / "examples" / "own", place / "rote", dirs_exist_ok=True, ignore=ignored)
     return place
 
 
+_APART = """
+import contextlib, io, json, os, sys
+from rote.cli.main import run
+for line in sys.stdin:
+    place, words = json.loads(line)
+    os.chdir(place)
+    seen = io.StringIO()
+    with contextlib.redirect_stdout(seen), contextlib.redirect_stderr(seen):
+        code = run(words)
+    print(json.dumps([seen.getvalue(), code]), flush=True)
+"""
+
+
+@cache
+def _apart(package: Path) -> subprocess.Popen[str]:
+    """A process that runs rote from another copy of the package, command after command; it ends with this one."""
+    env = {**os.environ, "PYTHONPATH": str(package)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-P", "-c", _APART], stdin=pipe, stdout=pipe, text=True, env=env)
+
+
 def _run_apart(words: list[str], package: Path) -> tuple[str, int]:
     """Run rote from another copy of the package."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rote", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
-    return done.stdout, done.returncode
+    process = _apart(package)
+    assert process.stdin is not None and process.stdout is not None, "both are pipes"
+    process.stdin.write(json.dumps([str(Path.cwd()), words]) + "\n")
+    process.stdin.flush()
+    output, code = json.loads(process.stdout.readline())
+    return output, code
 
 
 def written(steps: list[Step]) -> str:

@@ -47,13 +47,24 @@ def test_every_file_keeps_its_contract(package: Path) -> None:
 
 
 def test_the_command_line_finds_them(package: Path, tmp_path: Path) -> None:
-    birds = ("birds.csv", "--tokens", "words")
-    assert "last_token_table" in _python(package, "-m", "rote", "plan", *birds)
-    help_page = _python(package, "-m", "rote", "build", "--help")
+    birds, model = ["birds.csv", "--tokens", "words"], str(tmp_path / "birds")
+    commands = [
+        ["plan", *birds],
+        ["build", "--help"],
+        ["build", *birds, "--with", "last_token_table", "-o", model],
+        ["verify", model],
+        ["theorems"],
+    ]
+    code = f"""
+from rote.cli.main import run
+for words in {commands!r}:
+    print("<command>")
+    assert run(words) == 0, words
+"""
+    plan, help_page, _, verdict, theorems = _python(package, "-c", code).split("<command>")[1:]
+    assert "last_token_table" in plan and "last_token_table" in theorems
     assert "--scale" in help_page and "Options of last_token_table" in help_page
-    _python(package, "-m", "rote", "build", *birds, "--with", "last_token_table", "-o", str(tmp_path / "birds"))
-    assert "4 of 4" in _python(package, "-m", "rote", "verify", str(tmp_path / "birds"))
-    assert "last_token_table" in _python(package, "-m", "rote", "theorems")
+    assert "4 of 4" in verdict
 
 
 def test_a_model_without_a_judge_is_run_by_itself_and_the_certificate_says_so(package: Path) -> None:

@@ -41,7 +41,7 @@ def test_the_reported_encoder_has_the_reported_divergence() -> None:
 
 def test_wider_encoders_are_better_and_the_unigram_is_worse() -> None:
     table = _random(1)
-    values = [_bound(table, d, starts=4).kl for d in range(1, 7)]
+    values = [_bound(table, d, starts=2).kl for d in range(1, 7)]
     assert all(a > b for a, b in itertools.pairwise(values))
     assert values[0] < table.uniform_kl
     assert values[-1] == 0.0
@@ -51,7 +51,7 @@ def test_no_rival_is_below_the_bound() -> None:
     """Thousands of rivals: random ones, perturbed optima, and encoders fitted from other starts by plain descent."""
     rng = np.random.default_rng(5)
     rivals = 0
-    for seed in range(6):
+    for seed in range(3):
         table = _random(seed, contexts=20, vocab=6, alpha=float(seed % 3) / 2)
         d = 1 + seed % 3
         found = _bound(table, d)
@@ -80,7 +80,7 @@ def test_no_rival_is_below_the_bound() -> None:
 
 def test_a_bound_that_was_beaten_is_tightened() -> None:
     table = _random(3)
-    good = _bound(table, 2)
+    good = _bound(table, 2, starts=8)
     assert good.W is not None
     poor = encoder_bound(table, 2, rng=np.random.default_rng(0), starts=1, iterations=1)
     assert poor.kl > good.kl + 1e-7

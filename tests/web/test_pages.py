@@ -472,11 +472,17 @@ NAMELESS = """[...document.querySelectorAll('button, a, input, select')].filter(
   || e.getAttribute('aria-label') || e.labels?.length || e.title)).map(e => e.outerHTML)"""
 
 
-@pytest.mark.parametrize("width", SIZES)
-def test_every_page_at_every_size(browser: Any, explorer: Explorer, width: int, tmp_path: Path) -> None:
-    id_ = explorer.ask("/api/builds", {"shipped": "elements", "with": "dana2025_cor1"})["id"]
+@pytest.fixture(scope="module")
+def a_build(explorer: Explorer) -> str:
+    id_ = str(explorer.ask("/api/builds", {"shipped": "elements", "with": "dana2025_cor1"})["id"])
     assert explorer.finished(id_)["state"] == "done"
-    keep = Path(os.environ.get("ROTE_SCREENSHOTS") or tmp_path)
+    return id_
+
+
+@pytest.mark.parametrize("width", SIZES)
+def test_every_page_at_every_size(browser: Any, explorer: Explorer, a_build: str, width: int) -> None:
+    id_ = a_build
+    keep = os.environ.get("ROTE_SCREENSHOTS")
     queries = {"ask": f"?model={id_}&q=Fe%09name", "build": f"?job={id_}", "theorems": "?theorem=dana2025_cor1"}
     with open_page(browser, f"{explorer.address}/theorems", size=SIZES[width]) as opened:
         page = opened.page
@@ -487,7 +493,8 @@ def test_every_page_at_every_size(browser: Any, explorer: Explorer, width: int, 
                 page.emulate_media(color_scheme=scheme)
                 until(page, READY[name])
                 page.wait_for_timeout(100)
-                page.screenshot(path=keep / f"{name}-{width}-{scheme}.png", full_page=True)
+                if keep:
+                    page.screenshot(path=Path(keep) / f"{name}-{width}-{scheme}.png", full_page=True)
                 background = page.evaluate("getComputedStyle(document.body).backgroundColor")
                 assert (sum(map(int, background[4:-1].split(","))) < 200) == (scheme == "dark")
             assert opened.overflow() == [], name

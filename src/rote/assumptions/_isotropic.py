@@ -26,7 +26,7 @@ class Isotropic:
     condition: float
 
 
-def isotropic(unit: Array, rank: int, *, rounds: int = 12, largest_condition: float = 1e7) -> Isotropic:
+def isotropic(unit: Array, rank: int) -> Isotropic:
     """Unit rows spanning `rank` dimensions, brought into isotropic position as far as the condition allows."""
     rank = max(1, rank)
     right = np.linalg.svd(unit, full_matrices=False)[2]
@@ -34,13 +34,13 @@ def isotropic(unit: Array, rank: int, *, rounds: int = 12, largest_condition: fl
     y /= np.linalg.norm(y, axis=1, keepdims=True)
     condition = 1.0
     best = Isotropic(y, 1.0)
-    for _ in range(rounds):
+    for _ in range(12):
         values, axes = np.linalg.eigh(y.T @ y * (rank / len(y)))
         if values[0] <= 1e-14 * values[-1]:
             break
         step = axes / np.sqrt(values) @ axes.T
         condition *= float(np.sqrt(values[-1] / values[0]))  # of the product at most the product
-        if condition > largest_condition:
+        if condition > 1e7:
             break
         y = y @ step
         y /= np.linalg.norm(y, axis=1, keepdims=True)

@@ -37,7 +37,6 @@ class Kruskal:
     lower_by: str
     upper_by: str
     rank: RankVerdict
-    n_vectors: int
     witness: tuple[int, ...] = ()
     coefficients: tuple[float, ...] = ()
     residual: float | None = None
@@ -71,7 +70,7 @@ def kruskal(rows: Rows, rng: np.random.Generator, *, effort: float = 1.0) -> Kru
         weights, residual = ((), None) if found is None else _witness(rows, found)
         sampler = s or Sampler(rows, classes=classes)
         members = () if found is None else tuple(int(i) for i in found)
-        return Kruskal(min(lower, upper), upper, low, high, rank, count, members, weights, residual, n_classes, sampler)
+        return Kruskal(min(lower, upper), upper, low, high, rank, members, weights, residual, n_classes, sampler)
 
     if rows.zero.any():
         return answer(0, 0, "nothing", "a zero vector", np.flatnonzero(rows.zero)[:1])

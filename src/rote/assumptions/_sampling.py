@@ -66,13 +66,13 @@ class Share:
         }
 
 
-def clopper_pearson(successes: int, count: int, level: float = 0.95) -> tuple[float, float]:
-    """The exact binomial interval: its coverage is at least `level` whatever the true share is."""
+def clopper_pearson(successes: int, count: int) -> tuple[float, float]:
+    """The exact binomial interval: its coverage is at least 95 % whatever the true share is."""
     from scipy.special import betaincinv
 
     if count == 0:
         return 0.0, 1.0
-    tail = (1 - level) / 2
+    tail = (1 - 0.95) / 2
     low = 0.0 if successes == 0 else float(betaincinv(successes, count - successes + 1, tail))
     high = 1.0 if successes == count else float(betaincinv(successes + 1, count - successes, 1 - tail))
     return low, high

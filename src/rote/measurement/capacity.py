@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rote.capacity import bounds
@@ -14,6 +14,7 @@ from rote.measurement.cell import Cell
 from rote.measurement.machine import check_device, memory_bytes
 from rote.measurement.run import run_group
 from rote.plot import Grid, Sheet, Shown
+from rote.plot.sheet import number
 from rote.theorems import Bound, Setting
 
 __all__ = ["Built", "Measurement", "measure", "measure_cell", "student_interval"]
@@ -56,13 +57,13 @@ class Measurement(Shown):
         builders = ", ".join(dict.fromkeys(item["construction"] for item in self.by_seed))
         way = f"trained ({cell.recipe})" if cell.by == "train" else f"built ({builders})"
         span = "–" if self.interval is None else f"{self.interval[0]:,.0f} to {self.interval[1]:,.0f}"
-        rows = [(way, _number(self.capacity), span, _number(self.bits_per_param))]
+        rows = [(way, number(self.capacity), span, number(self.bits_per_param))]
         for item in self.built:
             bits = None if item.capacity is None else item.capacity * cell.bits_per_fact / self.params
             shown = None if cell.regression else bits
-            rows.append((f"built ({item.construction})", _number(item.capacity), "", _number(shown)))
+            rows.append((f"built ({item.construction})", number(item.capacity), "", number(shown)))
         for bound in self.bounds:
-            rows.append((f"{bound.kind}: {bound.theorem}", _number(bound.facts), "", _number(bound.bits_per_param)))
+            rows.append((f"{bound.kind}: {bound.theorem}", number(bound.facts), "", number(bound.bits_per_param)))
         held = [item["capacity"] for item in self.by_seed]
         return Sheet(
             f"{layers}, {shape}, context {arch.context}, {targets}",
@@ -94,10 +95,7 @@ class Measurement(Shown):
             "bits_per_param": None if self.bits_per_param is None else float(f"{self.bits_per_param:.6g}"),
             "family": self.cell.spec.family,
             "architecture": self.cell.arch.to_dict(),
-            "built": [
-                {"construction": item.construction, "capacity": item.capacity, "reason": item.reason}
-                for item in self.built
-            ],
+            "built": [asdict(item) for item in self.built],
             "bounds": [item.to_dict() for item in self.bounds],
             "notes": list(self.notes),
         }
@@ -114,14 +112,6 @@ def student_interval(values: Sequence[float], level: float = 0.95) -> tuple[floa
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1) / count)
     reach = float(t.ppf(0.5 + level / 2, count - 1)) * spread
     return mean - reach, mean + reach
-
-
-def _number(value: int | float | None) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return f"{value:,}" if value < 10**12 else f"{value:.1e}"
-    return f"{value:.3g}"
 
 
 def measure(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +26,8 @@ _grids: dict[tuple[str, int], list[tuple[str, bool, frozenset[str]]]] = {}
 
 def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """Every sweep in a file: what is done, what is left of the grids beside it, how fast it goes, the newest rows."""
+    from rote.analyse.fit.points import is_number
+
     rows = _rows(args, [])
     names = dict.fromkeys(str(row["sweep"]) for row in rows)
     grids = [grid for path in args["grids"] for grid in _grid(Path(path))]
@@ -36,7 +36,7 @@ def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "sweeps": [_sweep(name, [row for row in rows if row["sweep"] == name], grids) for name in names],
         "open": _is_open(Path(args["path"])),
         "varying": _varying(rows),
-        "y": [name for name in _Y if any(_is_number(row.get(name)) for row in rows)],
+        "y": [name for name in _Y if any(is_number(row.get(name)) for row in rows)],
     }
 
 
@@ -117,10 +117,6 @@ def _shown(value: object) -> object:
     return value if isinstance(value, (int, str)) or value is None else str(value)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _varying(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Columns of the shape that take several values, and which."""
     varying: dict[str, list[Any]] = {}
@@ -174,11 +170,10 @@ def _lasting(path: Path, out: Path) -> Path:
 
 def _report(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """One page from results and reproduced figures, by `rote.lab.report`."""
-    if importlib.util.find_spec("rote.lab.report") is None:
-        raise DataError("this rote has no report; a newer one writes it.")
-    make: Any = importlib.import_module("rote.lab.report")
-    page = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
-    return {"bytes": int(page.n_bytes), "sections": len(page.sections)}
+    from rote.lab.report import report
+
+    page = report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
+    return {"bytes": page.n_bytes, "sections": len(page.sections)}
 
 
 TASKS: dict[str, Callable[[dict[str, Any], Notice], Any]] = {"journal": _journal, "fit": _fit, "report": _report}

@@ -7,6 +7,8 @@ them all.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -98,16 +100,11 @@ def as_ids(rows: list[list[int]]) -> Tensor:
     return torch.tensor(rows, dtype=torch.long)
 
 
-def fork_seed(seed: int) -> Any:
+@contextmanager
+def fork_seed(seed: int) -> Iterator[None]:
     """A context in which torch draws from this seed; the global state comes back afterwards."""
-    import contextlib
-
     import torch
 
-    @contextlib.contextmanager
-    def forked() -> Any:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            yield
-
-    return forked()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from rote.config import Architecture
 from rote.models.folders import write_directory, write_json
 from rote.plot import Figure, Grid, Pictured, Sheet
 from rote.plot.draw import need_matplotlib
+from rote.plot.sheet import number
 from rote.theorems import Setting
 
 __all__ = ["Audit", "HeadReport", "LayerReport", "layer_report", "ranges", "reading"]
@@ -43,15 +44,6 @@ class HeadReport:
     saturated_queries: float
     serves: int
     examples: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "head": self.head,
-            "saturated_rows": self.saturated_rows,
-            "saturated_queries": self.saturated_queries,
-            "serves": self.serves,
-            "examples": self.examples,
-        }
 
 
 @dataclass(frozen=True)
@@ -109,7 +101,7 @@ class LayerReport:
             if self.rank_z is None
             else {"lower": self.rank_z[0], "upper": self.rank_z[1], "limit": self.rank_z_limit},
             "saturation": self.saturation,
-            "heads": [head.to_dict() for head in self.heads],
+            "heads": [asdict(head) for head in self.heads],
             "readout": self.labels.to_dict(),
             "promise": self.promise,
         }
@@ -191,10 +183,7 @@ _COLUMNS = (
 
 def _cells(x: LayerReport) -> tuple[str, ...]:
     def share(value: float | None) -> str:
-        return "–" if value is None else f"{100 * value:.3g} %"
-
-    def count(value: int | None) -> str:
-        return "–" if value is None else f"{value:,}" if value < 10**12 else f"{value:.1e}"
+        return "–" if value is None else _percent(value)
 
     low, high = x.kruskal.lower, x.kruskal.upper
     proved, most = x.promise["proved"], x.promise["at_most"]
@@ -208,7 +197,7 @@ def _cells(x: LayerReport) -> tuple[str, ...]:
         share(x.saturation),
         f"{x.labels.real:,}",
         f"{x.labels.binary:,}{'+' if x.labels.capped else ''}",
-        count(proved) if proved == most else f"{count(proved)}..{count(most)}",
+        number(proved) if proved == most else f"{number(proved)}..{number(most)}",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +35,6 @@ class Prediction:
     slope: float
     ratio: float | None
     """Measured slope over predicted slope; None where the prediction is flat."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "theorem": self.theorem,
-            "kind": self.kind,
-            "values": list(self.values),
-            "slope": self.slope,
-            "ratio": self.ratio,
-        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,7 +142,7 @@ class Fit(Pictured):
                 for curve in self.curves
             ],
             "verdict": self.verdict,
-            "predictions": [item.to_dict() for item in self.predictions],
+            "predictions": [{**asdict(item), "values": list(item.values)} for item in self.predictions],
         }
 
 

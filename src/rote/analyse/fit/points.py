@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from rote.errors import DataError, UnknownName, UsageError
 from rote.measurement.capacity import student_interval
 from rote.measurement.cell import Cell
 
-__all__ = ["Point", "gather", "variances"]
+__all__ = ["Point", "Spot", "gather", "is_number", "variances"]
 
 _SHARES = ("share", "published")
 _SHAPE = (
@@ -23,19 +23,25 @@ _PRIOR = 4.0
 
 
 @dataclass(frozen=True)
-class Point:
+class Spot:
     """One x with the values of its seeds."""
 
     x: float
     values: tuple[float, ...]
     saturated: bool
-    cell: Cell
-    """The cell behind it, for the bounds at this x."""
-    n_facts: int | None = None
 
     @property
     def mean(self) -> float:
         return sum(self.values) / len(self.values)
+
+
+@dataclass(frozen=True)
+class Point(Spot):
+    """The same, with what the theorems need to know of it."""
+
+    cell: Cell
+    """The cell behind it, for the bounds at this x."""
+    n_facts: int | None = None
 
     def interval(self, level: float) -> tuple[float, float] | None:
         return student_interval(self.values, level)
@@ -57,7 +63,7 @@ def gather(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, saturation: flo
     for name in (x, y):
         if name not in known:
             raise UnknownName("column", name, known)
-        wrong = [row[name] for row in done if not _number(row.get(name))]
+        wrong = [row[name] for row in done if not is_number(row.get(name))]
         if wrong:
             raise UsageError(
                 f"the column {name} holds {wrong[0]!r}, which is no number; {len(wrong)} such rows in all."
@@ -83,7 +89,8 @@ def gather(rows: Sequence[Mapping[str, Any]], x: str, y: str, *, saturation: flo
     return [_point(place, members, y, saturation) for place, members in sorted(groups.items())]
 
 
-def _number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """A finite number, and no truth value."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -101,17 +108,7 @@ def _point(place: float, members: Sequence[Mapping[str, Any]], y: str, saturatio
     return Point(place, values, full, cell, facts if isinstance(facts, int) else None)
 
 
-class Valued(Protocol):
-    """Values of seeds, and their mean."""
-
-    @property
-    def values(self) -> tuple[float, ...]: ...
-
-    @property
-    def mean(self) -> float: ...
-
-
-def variances(points: Sequence[Valued]) -> list[float]:
+def variances(points: Sequence[Spot]) -> list[float]:
     """Variance of every mean: the point's own, shrunk towards the common one; ones where no point has two seeds."""
     spread = []
     for point in points:

@@ -18,13 +18,13 @@ title, x_label, y_label, x_scale, y_scale
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rote import theorems
+from rote.analyse.fit.points import is_number
 from rote.errors import UnknownName, UsageError
 from rote.lab.entries.bounds import bound_value
 from rote.lab.entries.claims.law import curves_of
@@ -100,7 +100,7 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
     split = list(spec.get("series", ["source"]))
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in table.select(where):
-        if _finite(row.get(x)) and _finite(row.get(y)):
+        if is_number(row.get(x)) and is_number(row.get(y)):
             groups.setdefault(tuple(row.get(name) for name in split), []).append(row)
     said = {str(value): place for place, value in enumerate(spec.get("names", {}))}
     order = sorted(
@@ -118,7 +118,7 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
         kind = "published" if printed else str(spec.get("kind", "points"))
         series.append(_series(name, kind, rows, x, y))
         for other in spec.get("also", []):
-            held = [row for row in rows if _finite(row.get(str(other["y"])))]
+            held = [row for row in rows if is_number(row.get(str(other["y"])))]
             kind = str(other.get("kind", "fit"))
             series.append(_series(f"{name}: {other['name']}", kind, held, x, str(other["y"])))
         if spec.get("fit") and not printed:
@@ -139,10 +139,6 @@ def _panel(table: Table, spec: Mapping[str, Any]) -> Panel:
     )
 
 
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _name(told: Mapping[str, Any], varying: Sequence[str], names: Mapping[str, Any]) -> str:
     parts = []
     for key in sorted(varying, key=lambda name: name == "source"):
@@ -152,7 +148,9 @@ def _name(told: Mapping[str, Any], varying: Sequence[str], names: Mapping[str, A
         elif isinstance(value, str):
             parts.append(value)
         else:
-            parts.append(f"{_SHORT.get(key, key)} = {value:g}" if _finite(value) else f"{_SHORT.get(key, key)} {value}")
+            parts.append(
+                f"{_SHORT.get(key, key)} = {value:g}" if is_number(value) else f"{_SHORT.get(key, key)} {value}"
+            )
     return ", ".join(parts)
 
 
@@ -226,7 +224,7 @@ def _line(table: Table, line: Mapping[str, Any], x: str, where: Sequence[str]) -
     y = str(line["y"])
     places: dict[float, list[float]] = {}
     for row in table.select(line.get("where", where)):
-        if _finite(row.get(x)) and _finite(row.get(y)):
+        if is_number(row.get(x)) and is_number(row.get(y)):
             places.setdefault(float(row[x]), []).append(float(row[y]))
     order = sorted(places)
     values = tuple(sum(places[place]) / len(places[place]) for place in order)

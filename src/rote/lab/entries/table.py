@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rote.analyse.fit.points import Spot, is_number
 from rote.errors import DataError, UsageError
 from rote.lab.entries.derive import derive
 from rote.lab.entries.entry import Entry
@@ -58,19 +58,6 @@ class Table:
     def seeds(self, where: Iterable[str]) -> list[dict[str, Any]]:
         """The same of single seeds; published points have none."""
         return select(self.records, where) if self.records else []
-
-
-@dataclass(frozen=True)
-class Spot:
-    """One x with the values of its seeds."""
-
-    x: float
-    values: tuple[float, ...]
-    saturated: bool
-
-    @property
-    def mean(self) -> float:
-        return sum(self.values) / len(self.values)
 
 
 def make_table(entry: Entry, cells: Sequence[Work], journal_rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -138,7 +125,7 @@ def _row(keys: Mapping[str, Any], members: Sequence[Mapping[str, Any]], value: s
     for name in names:
         if name in keys or name == "seed":
             continue
-        held = [member[name] for member in members if _number(member.get(name))]
+        held = [member[name] for member in members if is_number(member.get(name))]
         if not held:
             continue
         row[name] = sum(held) / len(held)
@@ -150,10 +137,6 @@ def _row(keys: Mapping[str, Any], members: Sequence[Mapping[str, Any]], value: s
     if value in row:
         row["low"], row["high"] = row.get(f"{value}_low"), row.get(f"{value}_high")
     return row
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _published(folder: Path, table: Mapping[str, Any], value: str) -> list[dict[str, Any]]:
@@ -186,7 +169,7 @@ def spots(table: Table, x: str, y: str, where: Iterable[str] = (), *, saturation
     """Seeds by x for a law; shares of `saturation` or more are marked, since no law holds at the ceiling."""
     groups: dict[float, list[float]] = {}
     for record in table.seeds(where):
-        if _number(record.get(x)) and _number(record.get(y)):
+        if is_number(record.get(x)) and is_number(record.get(y)):
             groups.setdefault(float(record[x]), []).append(float(record[y]))
     places = []
     for place, values in sorted(groups.items()):

@@ -41,10 +41,10 @@ def _entry(path: Path) -> Section:
     verdict = text_of(record, "verdict")
     if verdict and verdict not in VERDICTS:
         raise DataError(f"{path}: {UnknownName('verdict', verdict, VERDICTS)}")
-    config = _mapping(record, "config", path)
+    config = _held(record, "config", path)
     labels = (("question", "Question"), ("claim", "Claim"), ("source", "Source"))
     tables = []
-    numbers = _mapping(record, "numbers", path)
+    numbers = _held(record, "numbers", path)
     if numbers:
         rows = tuple((key, value) for key, value in numbers.items())
         tables.append(Table("The numbers behind the sentence", ("name", "value"), rows))
@@ -60,8 +60,8 @@ def _entry(path: Path) -> Section:
         verdict=verdict,
         sentence=text_of(record, "sentence"),
         answer=text_of(record, "answer"),
-        deviations=tuple(str(one) for one in _list(record, "deviations", path)),
-        pictures=tuple(_picture(one, path) for one in _list(record, "figures", path)),
+        deviations=tuple(str(one) for one in _held(record, "deviations", path, list)),
+        pictures=tuple(_picture(one, path) for one in _held(record, "figures", path, list)),
         tables=tuple(tables),
         listings=(Listing("Configuration", toml(config), f"{name.split('/')[-1]}.toml"),) if config else (),
         commands=(command,) if command else (),
@@ -91,17 +91,12 @@ def _read(path: Path) -> dict[str, Any]:
     return record
 
 
-def _mapping(record: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
-    value = record.get(key) or {}
-    if not isinstance(value, dict):
-        raise DataError(f"{path}: {key!r} must be an object, got a {type(value).__name__}; run its entry again.")
-    return value
-
-
-def _list(record: Mapping[str, Any], key: str, path: Path) -> list[Any]:
-    value = record.get(key) or []
-    if not isinstance(value, list):
-        raise DataError(f"{path}: {key!r} must be a list, got a {type(value).__name__}; run its entry again.")
+def _held(record: Mapping[str, Any], key: str, path: Path, kind: type = dict) -> Any:
+    """An object of a record, or a list, that may be missing."""
+    value = record.get(key) or kind()
+    if not isinstance(value, kind):
+        what = "a list" if kind is list else "an object"
+        raise DataError(f"{path}: {key!r} must be {what}, got a {type(value).__name__}; run its entry again.")
     return value
 
 
@@ -154,8 +149,8 @@ def _cell(text: str) -> object:
 
 
 def _facts(record: Mapping[str, Any], path: Path) -> dict[str, str]:
-    facts = {key: str(value) for key, value in _mapping(record, "versions", path).items()}
-    cells = _mapping(record, "cells", path)
+    facts = {key: str(value) for key, value in _held(record, "versions", path).items()}
+    cells = _held(record, "cells", path)
     if cells:
         facts["cells"] = f"{said(cells.get('done'))} done, {said(cells.get('failed', 0))} failed"
     if record.get("mode"):

@@ -14,6 +14,7 @@ from rote.lab.report.section import Section
 from rote.lab.report.sweeps import read_sweeps
 from rote.plot import Grid, Sheet, Shown
 from rote.plot.figure import write_bytes
+from rote.plot.sheet import megabytes
 
 __all__ = ["Report", "report"]
 
@@ -41,9 +42,9 @@ class Report(Shown):
 
     @property
     def _counts(self) -> str:
-        count, figures, size = len(self.sections), self.n_figures, self.n_bytes
-        shown = f"{size / 1e3:.1f} kB" if size < 10**6 else f"{size / 1e6:,.1f} MB"
-        return f"{count} section{'s' * (count != 1)}, {figures} figure{'s' * (figures != 1)}, {shown}"
+        count, figures = len(self.sections), self.n_figures
+        size = megabytes(self.n_bytes)
+        return f"{count} section{'s' * (count != 1)}, {figures} figure{'s' * (figures != 1)}, {size}"
 
     def __repr__(self) -> str:
         return f"Report({self.path}: {self._counts})"

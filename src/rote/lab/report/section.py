@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rote.lab.entries.claims import VERDICTS
 from rote.plot import Figure
 from rote.plot.draw import FORMATS, picture
 
 __all__ = ["VERDICTS", "Listing", "Picture", "Section", "Table", "anchor", "said"]
-
-VERDICTS = ("holds", "does not hold", "undecided")
 
 
 @dataclass(frozen=True)

@@ -108,12 +108,8 @@ def _logits(leaves: list[torch.Tensor], contexts: torch.Tensor, queries: torch.T
     return torch.einsum("thi,hki->tk", mixed, W_V)
 
 
-def _predicted(weights: LayerWeights, table: VectorTable) -> Array:
-    return np.asarray(predict(weights, np.array(table.contexts), np.array(table.queries)), dtype=np.float64)
-
-
 def _leads(weights: LayerWeights, table: VectorTable) -> tuple[Array, Array]:
-    logits = _predicted(weights, table)
+    logits = np.asarray(predict(weights, np.array(table.contexts), np.array(table.queries)), dtype=np.float64)
     rows = np.arange(len(logits))
     own = logits[rows, table.targets]
     others = logits.copy()

@@ -23,7 +23,7 @@ from rote.errors import UsageError
 from rote.lab.studies._params import Params, chosen
 from rote.referee.exact import Values, evaluate
 from rote.solvers.exact.memorise import memorise_tokens
-from rote.solvers.exact.network import Layer, Network
+from rote.solvers.exact.network import Network
 from rote.solvers.exact.transformer import ExactTransformer, Precision, Variant
 
 __all__ = ["KEYS", "PARAMS", "SIGNIFICANT", "exact_recall", "round_float", "round_network", "run", "seconds"]
@@ -119,11 +119,9 @@ def round_network(network: Network, bits: int) -> Network:
     """Every weight rounded to so many significant bits, to nearest, halves to even."""
     if bits < 1:
         raise UsageError(f"weights need at least 1 significant bit, got {bits}.")
-    return Network(tuple(_rounded(layer, bits) for layer in network.layers))
-
-
-def _rounded(layer: Layer, bits: int) -> Layer:
-    return replace(layer, numerators=tuple(_round(p, bits) for p in layer.numerators))
+    return Network(
+        tuple(replace(layer, numerators=tuple(_round(p, bits) for p in layer.numerators)) for layer in network.layers)
+    )
 
 
 def _round(numerator: int, bits: int) -> int:

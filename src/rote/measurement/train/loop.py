@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ _PUBLISHED_WINDOW = 100
 _CHUNK = 2048
 _TOLERANCE = 1e-2
 """A real target counts as recalled within this share of the largest target."""
-Report = Callable[[int, int, Sequence[int]], None]
 
 
 @dataclass(frozen=True)
@@ -82,12 +81,10 @@ def train(
     device: str = "cpu",
     max_memory: int | None = None,
     needed: float | None = None,
-    report: Report | None = None,
 ) -> list[Outcome]:
     """Train one replica for each table and seed, stacked as far as `max_memory` (bytes) allows.
 
     `needed` is the share of facts at which a replica counts as finished where the recipe stops early; 1 if not given.
-    `report(step, steps, recalled)` is called at every check.
     """
     if len(tables) != len(seeds) or not tables:
         raise UsageError(f"one table for each seed is needed, got {len(tables)} tables and {len(seeds)} seeds.")
@@ -98,7 +95,7 @@ def train(
     found: list[Outcome] = []
     for start in range(0, len(seeds), size):
         part = slice(start, start + size)
-        run = _Run(spec, tables[part], recipe, list(seeds[part]), torch.device(device), needed or 1.0, report)
+        run = _Run(spec, tables[part], recipe, list(seeds[part]), torch.device(device), needed or 1.0)
         found += run.go()
     return found
 
@@ -121,9 +118,8 @@ class _Run:
         seeds: list[int],
         device: torch.device,
         needed: float,
-        report: Report | None,
     ) -> None:
-        self.spec, self.recipe, self.seeds, self.report = spec, recipe, seeds, report
+        self.spec, self.recipe, self.seeds = spec, recipe, seeds
         self.counts = [len(table) for table in tables]
         self.goal = torch.tensor([math.ceil(needed * count - 1e-9) for count in self.counts], device=device)
         stacks: type[Any] = VectorStack if spec.takes_vectors else TokenStack
@@ -207,7 +203,7 @@ class _Run:
             if checked:
                 # Facts that are counted once each, whatever their weight.
                 right = _right(made.detach(), data) & (data.weights > 0)
-                if self._check(step, right.sum(1)):
+                if self._check(right.sum(1)):
                     return
             losses = _losses(made, data, self.recipe.gce_at(step, self.total), whole)
             self._move(losses, step)
@@ -236,7 +232,7 @@ class _Run:
                     break
                 self.step = step
                 part = slice(start, min(rows, start + batch))
-                data = self.facts.columns(chosen[:, part]) if whole is None else _slice(whole, part)
+                data = self.facts.columns(chosen[:, part]) if whole is None else whole.part(part)
                 made = outputs(self.spec, self.weights, data)
                 if step >= self.total - _PUBLISHED_WINDOW - 1 and recipe.draws is not None:
                     self.window.append(_right(made.detach(), data).float().mean(1))
@@ -257,11 +253,9 @@ class _Run:
 
     # -- keeping the best, and stopping
 
-    def _check(self, step: int, recalled: Tensor) -> bool:
+    def _check(self, recalled: Tensor) -> bool:
         """Keep replicas that recall more than before; True when all have enough, by the referee's rule."""
         self._keep(recalled.float(), self.weights)
-        if self.report is not None:
-            self.report(step, self.total, [int(count) for count in recalled])
         if self.recipe.stop_when_all and bool((self.best >= self.goal).all()):
             right, _ = self._evaluate(self.kept)
             self.best = right.sum(1).float()
@@ -273,8 +267,6 @@ class _Run:
         right, loss = self._evaluate(weights)
         recalled = right.sum(1)
         self._keep(-loss.float() if self.recipe.keep == "best_loss" else recalled.float(), weights)
-        if self.report is not None:
-            self.report(self.step, self.total, [int(count) for count in recalled])
         # Once enough is enough: a replica that had it at an earlier check is finished.
         self.finished |= recalled >= self.goal
         return bool(self.recipe.stop_when_all and self.finished.all())
@@ -312,10 +304,7 @@ class _Run:
         weights = np.zeros(self.facts.weights.shape, dtype=np.float32)
         for i, (rng, count) in enumerate(zip(self.rngs, self.counts, strict=True)):
             weights[i, :count] = np.bincount(rng.integers(count, size=self.recipe.draws), minlength=count)
-        made = torch.from_numpy(weights).to(self.facts.targets.device)
-        if isinstance(self.facts, TokenStack):
-            return TokenStack(self.facts.contexts, self.facts.targets, made)
-        return VectorStack(self.facts.contexts, self.facts.queries, self.facts.targets, made, self.facts.common)
+        return replace(self.facts, weights=torch.from_numpy(weights).to(self.facts.targets.device))
 
     def _published(self, right: Tensor) -> Tensor:
         if self.window:
@@ -325,19 +314,10 @@ class _Run:
         return (right * weights).sum(1) / weights.sum(1)
 
 
-def _slice(facts: Stack, part: slice) -> Stack:
-    if isinstance(facts, TokenStack):
-        return TokenStack(facts.contexts[:, :, part], facts.targets[:, part], facts.weights[:, part])
-    contexts = facts.contexts if facts.shared else facts.contexts[:, part]
-    return VectorStack(
-        contexts, facts.queries[:, :, part], facts.targets[:, part], facts.weights[:, part], facts.common
-    )
-
-
 def _chunks(facts: Stack) -> Iterator[Stack]:
     """The facts in pieces of bounded size."""
     for start in range(0, facts.n_facts, _CHUNK):
-        yield _slice(facts, slice(start, start + _CHUNK))
+        yield facts.part(slice(start, start + _CHUNK))
 
 
 def _right(made: Tensor, data: Stack, scale: float = 1.0) -> Tensor:

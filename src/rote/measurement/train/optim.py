@@ -15,6 +15,10 @@ from torch import Tensor
 __all__ = ["Adam", "Optimiser", "Soap"]
 
 
+_EPS = 1e-8
+_EVERY = 10
+"""Steps between two refreshments of the bases."""
+_SHAMPOO, _LARGEST = 0.95, 128
 _FURTHEST = 3.0
 """The longest move of a coordinate, in units of the learning rate."""
 
@@ -22,10 +26,10 @@ _FURTHEST = 3.0
 class Adam:
     """Adam on a list of tensors, with the learning rate given at each step."""
 
-    def __init__(self, tensors: Sequence[Tensor], betas: tuple[float, float], eps: float = 1e-8) -> None:
+    def __init__(self, tensors: Sequence[Tensor], betas: tuple[float, float]) -> None:
         self.tensors = list(tensors)
         # One pass over all numbers.
-        self.inner = torch.optim.Adam(self.tensors, lr=1e-3, betas=betas, eps=eps, fused=True)
+        self.inner = torch.optim.Adam(self.tensors, lr=1e-3, betas=betas, eps=_EPS, fused=True)
 
     def step(self, grads: Sequence[Tensor], rate: float) -> None:
         for tensor, grad in zip(self.tensors, grads, strict=True):
@@ -48,24 +52,15 @@ class _Group:
 
 
 class Soap:
-    """SOAP. Sides longer than `largest` keep the identity basis; vectors are left to Adam, which is the same there."""
+    """SOAP. Sides longer than 128 keep the identity basis; vectors are left to Adam, which is the same there."""
 
-    def __init__(
-        self,
-        tensors: Sequence[Tensor],
-        betas: tuple[float, float],
-        *,
-        every: int = 10,
-        shampoo: float = 0.95,
-        largest: int = 128,
-        eps: float = 1e-8,
-    ) -> None:
+    def __init__(self, tensors: Sequence[Tensor], betas: tuple[float, float]) -> None:
         self.tensors = list(tensors)
-        self.betas, self.eps, self.every, self.shampoo = betas, eps, every, shampoo
+        self.betas = betas
         self.t = 0
         vectors = [i for i, t in enumerate(self.tensors) if t.ndim < 3]
         self.vectors = vectors
-        self.plain = Adam([self.tensors[i] for i in vectors], betas, eps) if vectors else None
+        self.plain = Adam([self.tensors[i] for i in vectors], betas) if vectors else None
         by_shape: dict[tuple[int, int], list[int]] = {}
         for i, tensor in enumerate(self.tensors):
             if tensor.ndim >= 3:
@@ -74,7 +69,7 @@ class Soap:
         for (m, n), members in by_shape.items():
             counts = [self.tensors[i].numel() // (m * n) for i in members]
             zero = self.tensors[members[0]].new_zeros(sum(counts), m, n)
-            sides = [zero.new_zeros(len(zero), size, size) if 1 < size <= largest else None for size in (m, n)]
+            sides = [zero.new_zeros(len(zero), size, size) if 1 < size <= _LARGEST else None for size in (m, n)]
             self.groups.append(_Group(members, counts, zero, zero.clone(), sides))
 
     @torch.no_grad()
@@ -91,7 +86,7 @@ class Soap:
         for side, held in enumerate(group.sides):
             if held is not None:
                 seen = torch.bmm(g, g.transpose(1, 2)) if side == 0 else torch.bmm(g.transpose(1, 2), g)
-                held.lerp_(seen, 1 - self.shampoo)
+                held.lerp_(seen, 1 - _SHAMPOO)
         if self.t == 1:
             self._first_bases(group)
             return
@@ -99,7 +94,7 @@ class Soap:
         turned = self._turn(group, g)
         group.square.mul_(b2).addcmul_(turned, turned, value=1 - b2)
         t = self.t - 1
-        spread = (group.square / (1 - b2**t)).sqrt_().add_(self.eps)
+        spread = (group.square / (1 - b2**t)).sqrt_().add_(_EPS)
         # A fresh basis may meet a second moment that is too small for it; no coordinate moves further than this.
         move = self._turn(group, group.mean).div_(spread * (1 - b1**t)).clamp_(-_FURTHEST, _FURTHEST).mul_(-rate)
         move = self._turn(group, move, back=True)
@@ -107,7 +102,7 @@ class Soap:
         for i, count in zip(group.members, group.counts, strict=True):
             self.tensors[i].add_(move[at : at + count].view_as(self.tensors[i]))
             at += count
-        if t % self.every == 0:
+        if t % _EVERY == 0:
             self._refresh(group)
 
     @staticmethod

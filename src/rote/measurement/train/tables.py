@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -16,12 +17,29 @@ __all__ = ["Stack", "TokenStack", "VectorStack"]
 
 
 @dataclass(frozen=True)
-class TokenStack:
-    """Contexts (R, S, T), targets (R, T), weights (R, T): one for a fact, zero for padding, more for repeats."""
+class _Stack:
+    """What both kinds have: targets (R, T), and weights (R, T), one for a fact, zero for padding, more for repeats."""
 
     contexts: Tensor
     targets: Tensor
     weights: Tensor
+
+    @property
+    def replicas(self) -> int:
+        return int(self.targets.shape[0])
+
+    @property
+    def n_facts(self) -> int:
+        return int(self.targets.shape[1])
+
+    def to(self, device: torch.device) -> Self:
+        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **moved)
+
+
+@dataclass(frozen=True)
+class TokenStack(_Stack):
+    """Contexts (R, S, T)."""
 
     @classmethod
     def of(cls, tables: Sequence[FactTable]) -> TokenStack:
@@ -40,19 +58,8 @@ class TokenStack:
             weights[r, : table.n_facts] = 1.0
         return cls(torch.from_numpy(contexts), torch.from_numpy(targets), torch.from_numpy(weights))
 
-    @property
-    def replicas(self) -> int:
-        return int(self.targets.shape[0])
-
-    @property
-    def n_facts(self) -> int:
-        return int(self.targets.shape[1])
-
-    def to(self, device: torch.device) -> TokenStack:
-        return TokenStack(self.contexts.to(device), self.targets.to(device), self.weights.to(device))
-
-    def take(self, replicas: slice) -> TokenStack:
-        return TokenStack(self.contexts[replicas], self.targets[replicas], self.weights[replicas])
+    def part(self, facts: slice) -> TokenStack:
+        return TokenStack(self.contexts[:, :, facts], self.targets[:, facts], self.weights[:, facts])
 
     def columns(self, chosen: Tensor) -> TokenStack:
         """Other facts in each replica: `chosen` (R, B) are columns."""
@@ -61,16 +68,13 @@ class TokenStack:
 
 
 @dataclass(frozen=True)
-class VectorStack:
-    """Queries (R, d, T), contexts (R, n, d) when shared or (R, T, n, d), targets (R, T), weights (R, T).
+class VectorStack(_Stack):
+    """Queries (R, d, T), contexts (R, n, d) when shared or (R, T, n, d).
 
     `common` is how many of the leading context rows all examples have alike (n when shared).
     """
 
-    contexts: Tensor
     queries: Tensor
-    targets: Tensor
-    weights: Tensor
     common: int = 0
 
     @classmethod
@@ -100,28 +104,17 @@ class VectorStack:
                 contexts[r, :count] = t.contexts
                 # Padding repeats the first context, so that common rows stay common.
                 contexts[r, count:] = t.contexts[:1]
-        made = [torch.from_numpy(part) for part in (contexts, queries, targets, weights)]
-        return cls(made[0], made[1], made[2], made[3], common)
+        contexts_, targets_, weights_, queries_ = map(torch.from_numpy, (contexts, targets, weights, queries))
+        return cls(contexts_, targets_, weights_, queries_, common)
 
     @property
     def shared(self) -> bool:
         return self.contexts.ndim == 3
 
-    @property
-    def replicas(self) -> int:
-        return int(self.targets.shape[0])
-
-    @property
-    def n_facts(self) -> int:
-        return int(self.targets.shape[1])
-
-    def to(self, device: torch.device) -> VectorStack:
-        parts = [part.to(device) for part in (self.contexts, self.queries, self.targets, self.weights)]
-        return VectorStack(parts[0], parts[1], parts[2], parts[3], self.common)
-
-    def take(self, replicas: slice) -> VectorStack:
+    def part(self, facts: slice) -> VectorStack:
+        contexts = self.contexts if self.shared else self.contexts[:, facts]
         return VectorStack(
-            self.contexts[replicas], self.queries[replicas], self.targets[replicas], self.weights[replicas], self.common
+            contexts, self.targets[:, facts], self.weights[:, facts], self.queries[:, :, facts], self.common
         )
 
     def columns(self, chosen: Tensor) -> VectorStack:
@@ -130,9 +123,9 @@ class VectorStack:
         contexts = self.contexts if self.shared else self.contexts[rows, chosen]
         return VectorStack(
             contexts,
-            self.queries.gather(2, at),
             self.targets.gather(1, chosen),
             self.weights.gather(1, chosen),
+            self.queries.gather(2, at),
             self.common,
         )
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rote.errors import UnknownName
-from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
-from rote.lab.entries.claims.law import curves_of
-from rote.lab.entries.table import Table, spots
+from rote.lab.entries.claims._base import Verdict, text_of
+from rote.lab.entries.claims.law import curves_of, points_of
+from rote.lab.entries.table import Table
 
 __all__ = ["KEYS", "decide"]
 
@@ -26,13 +26,7 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     bends = text_of(spec, "bends")
     if bends not in ("up", "not up"):
         raise UnknownName("way to bend", bends, ("up", "not up"))
-    places = spots(
-        table,
-        text_of(spec, "x"),
-        text_of(spec, "y"),
-        text_list(spec, "where"),
-        saturation=number_of(spec, "saturation", 0.95),
-    )
+    places = points_of(table, spec)
     points = sum(not spot.saturated for spot in places)
     curve = curves_of(places, ["quadratic"]).get("quadratic")
     if curve is None:

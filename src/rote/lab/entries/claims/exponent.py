@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
-from rote.lab.entries.claims.law import curves_of, split
-from rote.lab.entries.table import Table, spots
+from rote.lab.entries.claims._base import Verdict, number_of, text_list
+from rote.lab.entries.claims.law import curves_of, points_of, split
+from rote.lab.entries.table import Table
 
 __all__ = ["KEYS", "decide"]
 
@@ -21,13 +21,11 @@ KEYS = ("x", "y", "where", "by", "at_least", "at_most", "least", "saturation")
 
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
-    x, y = text_of(spec, "x"), text_of(spec, "y")
     low, high = number_of(spec, "at_least"), number_of(spec, "at_most")
     inside, open_, values = 0, 0, []
     numbers: dict[str, Any] = {}
     for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
-        points = spots(table, x, y, where, saturation=number_of(spec, "saturation", 0.95))
-        curve = curves_of(points, ["power"]).get("power")
+        curve = curves_of(points_of(table, spec, where), ["power"]).get("power")
         if curve is None:
             continue
         value, span = float(curve.params[1]), curve.intervals[1]

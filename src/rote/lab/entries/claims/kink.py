@@ -16,8 +16,9 @@ import numpy as np
 
 from rote.analyse.fit.points import variances
 from rote.data._arrays import FloatArray
-from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
-from rote.lab.entries.table import Table, spots
+from rote.lab.entries.claims._base import Verdict, number_of
+from rote.lab.entries.claims.law import points_of
+from rote.lab.entries.table import Table
 
 __all__ = ["KEYS", "decide"]
 
@@ -40,14 +41,7 @@ def _left_out(design: FloatArray, y: FloatArray, weights: FloatArray) -> float:
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     at = number_of(spec, "at")
-    points = spots(
-        table,
-        text_of(spec, "x"),
-        text_of(spec, "y"),
-        text_list(spec, "where"),
-        saturation=number_of(spec, "saturation", 0.95),
-    )
-    used = [spot for spot in points if not spot.saturated]
+    used = [spot for spot in points_of(table, spec) if not spot.saturated]
     if sum(spot.x < at for spot in used) < 2 or sum(spot.x > at for spot in used) < 2 or len(used) < 5:
         return Verdict("undecided", f"too few points below saturation on both sides of {at:g}", {"points": len(used)})
     x = np.array([spot.x for spot in used])

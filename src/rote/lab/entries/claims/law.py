@@ -24,10 +24,17 @@ from rote.analyse.fit.points import variances
 from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
 from rote.lab.entries.table import Spot, Table, spots
 
-__all__ = ["KEYS", "choose", "curves_of", "decide", "split"]
+__all__ = ["KEYS", "choose", "curves_of", "decide", "points_of", "split"]
 
 KEYS = ("x", "y", "where", "by", "law", "laws", "least", "saturation")
 _EXPLAINED = 0.9
+
+
+def points_of(table: Table, spec: Mapping[str, Any], where: list[str] | None = None) -> list[Spot]:
+    """The points that a test is about."""
+    chosen = text_list(spec, "where") if where is None else where
+    top = number_of(spec, "saturation", 0.95)
+    return spots(table, text_of(spec, "x"), text_of(spec, "y"), chosen, saturation=top)
 
 
 def split(table: Table, by: list[str], where: list[str]) -> list[list[str]]:
@@ -72,16 +79,15 @@ def explained(curve: Curve, found: list[Spot]) -> float | None:
 
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
-    x, y, expected = text_of(spec, "x"), text_of(spec, "y"), text_of(spec, "law")
+    expected = text_of(spec, "law")
     laws = text_list(spec, "laws") or ["linear", "quadratic"]
     needed = list(dict.fromkeys([*laws, expected]))
-    saturation = number_of(spec, "saturation", 0.95)
     numbers: dict[str, Any] = {"series": 0, "wins": 0, "open": 0, "poor": 0}
     sure, possible = 0, 0
     slopes: list[float] = []
     exponents: list[float] = []
     for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
-        points = spots(table, x, y, where, saturation=saturation)
+        points = points_of(table, spec, where)
         curves = curves_of(points, [*needed, *(name for name in ("linear", "power") if name not in needed)])
         rivals = {name: curves[name] for name in needed if name in curves}
         if len(rivals) < len(needed):

@@ -18,13 +18,12 @@ from rote.constructions._base import (
     NoPlan,
     Options,
     Plan,
-    Progress,
     option,
-    quiet,
     stored_bytes,
     words,
 )
 from rote.registry import Registry
+from rote.solvers.record import Progress, quiet
 
 __all__ = [
     "CHECKED",

@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from rote.models import Model
     from rote.theorems import Bound, Theorem
 
-__all__ = [
-    "CHECKED",
-    "AnyConstruction",
-    "Construction",
-    "Job",
-    "NoPlan",
-    "Options",
-    "Plan",
-    "Progress",
-    "option",
-    "quiet",
-    "stored_bytes",
-    "words",
-]
-
 CHECKED: tuple[Dtype, ...] = ("float64", "float32", "bfloat16")
 """Number formats that every model of floats is judged in, besides its own."""
 

@@ -11,17 +11,6 @@ from rote.errors import CapacityError, ShapeError, UsageError
 if TYPE_CHECKING:
     from rote.data import DistributionTable
 
-__all__ = [
-    "LARGEST_SOLVE",
-    "MOST_FEATURES",
-    "Settled",
-    "capacity_of",
-    "epsilon_of",
-    "head_width",
-    "refuse_size",
-    "settle",
-]
-
 LARGEST_SOLVE = 12_000
 """Contexts beyond which the T_eps x T_eps solve is refused: more than a gigabyte for each copy of the matrix."""
 MOST_FEATURES = 250_000_000

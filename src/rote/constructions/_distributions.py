@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, Options, Plan, Progress, option, quiet, stored_bytes
+from rote.constructions._base import Construction, Job, Options, Plan, option, stored_bytes
 from rote.constructions._data import wording
 from rote.constructions._distribution_limits import Limits, certificate_sheet, usual_widths, width_limits
 from rote.constructions._distribution_shapes import LARGEST_SOLVE, Settled, refuse_size, settle
 from rote.errors import UsageError
 from rote.plot.sheet import Sheet
+from rote.solvers.record import Progress, quiet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,9 +175,9 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
 
         if not table.leftover(settled.t_eps) or table.context == 1 or settled.t_eps > LARGEST_SOLVE // 2:
             return {}
-        shape = {"n_heads": settled.least, "d_head": arch.d_head, "n_contexts": settled.t_eps, "rank_one_qk": rank1_qk}
+        shape: dict[str, Any] = {"n_heads": settled.least, "d_head": arch.d_head, "n_contexts": settled.t_eps}
         return {
-            other.method: attend(table, bound, method=other.method, rng=rng, tries=1, **shape)
+            other.method: attend(table, bound, method=other.method, rng=rng, rank_one_qk=rank1_qk, tries=1, **shape)
             for other in constructions.registry().values()
             if isinstance(other, DistributionConstruction) and other.method != self.method
         }

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from rote.constructions._base import Progress
 from rote.data.encoding import Ids, PromptIds, encode
 from rote.data.kinds.prompts import PromptTable, Template, fields_of
 from rote.data.verification import Verification
@@ -19,6 +18,7 @@ from rote.models._pretrained import Source
 from rote.models.folders import Staging
 from rote.models.kinds.grafted import GraftedModel, fill_graft, shape_of
 from rote.referee.generation import STANDARD, continuations, locality, recite, shorten, speak
+from rote.solvers.record import Progress
 
 __all__ = ["Bench", "Clock", "FreshGraft", "examine", "key_column", "near_misses", "reworded"]
 

@@ -52,7 +52,7 @@ class _Construction(BitConstruction[Any, BitExtraction]):
         check_tokens(job, self.key)
 
     def memorise(self, job: Job[Any, BitExtraction], precision: Precision) -> Made:
-        from rote.solvers.exact.memorise import check_variant, memorise_tokens
+        from rote.solvers.exact.memorise import check_variant, memorise_sequences
 
         table, variant = job.table, check_variant(job.options.variant, precision)
         if table.words is None:
@@ -61,7 +61,7 @@ class _Construction(BitConstruction[Any, BitExtraction]):
             labels = table.targets.astype(int)
             return memorise_vectors(table.sequences(), labels, table.n_classes, variant=variant, rng=job.rng)
         labels, spelled = labelled(table)
-        return memorise_tokens(
+        return memorise_sequences(
             table.contexts, labels, len(spelled), table.vocab, spelled,
             precision=precision, variant=variant, with_positions=job.options.with_positions, rng=job.rng,
         )  # fmt: skip

@@ -49,11 +49,11 @@ class _Construction(BitConstruction["SequenceTable", SequenceBitExtraction]):
             )
 
     def memorise(self, job: Job[SequenceTable, SequenceBitExtraction], precision: Precision) -> Made:
-        from rote.solvers.exact.memorise import check_variant, memorise_tokens
+        from rote.solvers.exact.memorise import check_variant, memorise_sequences
 
         table, options = job.table, job.options
         labels, spelled = labelled(table)
-        return memorise_tokens(
+        return memorise_sequences(
             table.contexts, labels, len(spelled), table.vocab, spelled, precision=precision,
             variant=check_variant(options.variant, precision), with_positions=options.with_positions, rng=job.rng,
         )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from rote.config import Architecture, check_dtype, content_hash
 from rote.data.generate import check_sharing
 from rote.errors import ShapeError, UnknownName, UsageError
+from rote.measurement.names import check_names
 from rote.measurement.train import ModelSpec, Recipe, get_recipe
 from rote.measurement.train.spec import check_family
 
@@ -64,10 +65,9 @@ class Cell:
             raise UsageError(f"tolerance is a share from 0 to below 1, got {self.tolerance}.")
         if not 0 <= self.seed <= _MOST_SEED:
             raise UsageError(f"a seed is a whole number from 0, got {self.seed}.")
-        if self.n_facts is not None and self.n_facts < 1:
-            raise UsageError(f"n_facts must be at least 1, got {self.n_facts}.")
-        if self.steps is not None and self.steps < 1:
-            raise UsageError(f"steps must be at least 1, got {self.steps}.")
+        for name, value in (("n_facts", self.n_facts), ("steps", self.steps)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} must be at least 1, got {value}.")
         if self.task == "capacity" and self.n_facts is not None:
             raise UsageError("a capacity is searched for, so n_facts is for the task 'recall'; leave it out.")
         check_sharing(self.sharing)
@@ -165,10 +165,7 @@ class Cell:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Cell:
         """The inverse of `to_dict`; unknown keys are refused with the nearest name, missing ones by name."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        for name in record:
-            if name not in known:
-                raise UnknownName("key", str(name), known)
+        check_names("key", record, {field.name for field in dataclasses.fields(cls)})
         missing = [name for name in ("n_heads", "d_model", "context", "vocab") if name not in record]
         if missing:
             raise ShapeError(f"a cell needs {', '.join(missing)}, missing here.")

@@ -5,11 +5,10 @@ This is all that a worker does, on this machine or another. It writes nothing an
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +17,10 @@ from rote.errors import RoteError, UsageError
 from rote.measurement.cell import Cell
 from rote.measurement.search import largest
 
-__all__ = ["draw", "one_thread", "run_group", "start_of"]
+__all__ = ["attempt", "draw", "run_group", "start_of"]
 
 Note = Callable[[str], None]
+Result = TypeVar("Result")
 _START_BITS = 1.1
 """Bits a parameter at which the search for a trained capacity begins."""
 
@@ -54,37 +54,37 @@ def run_group(
 ) -> list[dict[str, Any]]:
     """Results of cells that differ only in their seeds, in order; a failure is a result with its reason."""
     before = time.perf_counter()
-    try:
-        cells = [Cell.from_dict(record) for record in records]
-        if len({cell.group for cell in cells}) != 1:
-            raise UsageError("cells of one group may differ only in their seeds.")
-        with one_thread():
-            results = _run(cells, max_memory, device, note or (lambda _: None))
-    except RoteError as error:
-        results = [{"status": "failed", "reason": str(error)} for _ in records]
-    except MemoryError:
-        results = [{"status": "failed", "reason": "not enough memory"} for _ in records]
-    except Exception as error:
-        # Whatever goes wrong in one cell is that cell's result, and the sweep goes on.
-        results = [{"status": "failed", "reason": f"{type(error).__name__}: {str(error)[:300]}"} for _ in records]
+    results, reason = attempt(lambda: _run(records, max_memory, device, note or (lambda _: None)))
     spent = (time.perf_counter() - before) / max(1, len(records))
-    return [{**item, "duration": spent} for item in results]
+    lost = {"status": "failed", "reason": reason}
+    return [{**item, "duration": spent} for item in results or [lost for _ in records]]
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums are taken in the same order whoever runs the cells."""
+def attempt(work: Callable[[], Result]) -> tuple[Result | None, str]:
+    """What the work of one cell gives, or why it gives nothing: whatever goes wrong is its result, and others go on.
+
+    On one thread, so that sums are taken in the same order whoever runs it.
+    """
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        return work(), ""
+    except RoteError as error:
+        return None, str(error)
+    except MemoryError:
+        return None, "not enough memory"
+    except Exception as error:
+        return None, f"{type(error).__name__}: {str(error)[:300]}"
     finally:
         torch.set_num_threads(threads)
 
 
-def _run(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
+def _run(records: Sequence[Mapping[str, Any]], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
+    cells = [Cell.from_dict(record) for record in records]
+    if len({cell.group for cell in cells}) != 1:
+        raise UsageError("cells of one group may differ only in their seeds.")
     if cells[0].by != "train":
         return [_built(cell, note) for cell in cells]
     if cells[0].task == "recall":

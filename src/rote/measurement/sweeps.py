@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from rote.errors import DataError, RoteError, UnknownName, UsageError
+from rote.errors import DataError, RoteError, UsageError
 from rote.measurement.cell import Cell
 from rote.measurement.journal import Journal
 from rote.measurement.machine import duration
+from rote.measurement.names import check_names
 from rote.measurement.results import Results, results
 from rote.plot import Sheet, Shown
 
@@ -38,6 +39,7 @@ __all__ = [
     "Work",
     "cells_of",
     "read_sweep",
+    "read_toml",
     "records_of",
     "run_sweep",
     "sweep",
@@ -107,28 +109,24 @@ class Sweep:
 def read_sweep(path: str | Path, *, quick: bool = False) -> Sweep:
     """The cells of a TOML file; every mistake in it is refused by name."""
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {file}; check the path.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{file} is not UTF-8 text; a sweep is a TOML file.") from None
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror or error}.") from None
-    try:
-        record = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{file} is no valid TOML: {error}.") from None
+    record = read_toml(file, "check the path")
     try:
         return _sweep(record, file.stem, quick)
     except RoteError as error:
-        raise _placed(file, error) from None
+        error.args = (f"{file}: {error}",)
+        raise error from None
 
 
-def _placed(file: Path, error: RoteError) -> RoteError:
-    """The same refusal with the file's name in front."""
-    error.args = (f"{file}: {error}",)
-    return error
+def read_toml(file: Path, advice: str) -> dict[str, Any]:
+    """The tables of a TOML file; `advice` is for a file that is not there."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"there is no file {file}; {advice}.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{file} is no valid TOML: {error}.") from None
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror or error}.") from None
 
 
 def _sweep(record: Mapping[str, Any], stem: str, quick: bool) -> Sweep:
@@ -175,9 +173,7 @@ def records_of(record: Mapping[str, Any], keys: Collection[str], *, quick: bool 
 def _table(value: object, where: str, keys: Collection[str]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"[{where}] must be a table, got {value!r}.")
-    for key in value:
-        if key not in keys:
-            raise UnknownName(f"key in [{where}]", key, keys)
+    check_names(f"key in [{where}]", value, keys)
     return value
 
 

@@ -132,7 +132,7 @@ def _steer_lengths(
     while many:
         worst = system.left[:, :many]
         rows = (worst.T.unsqueeze(1) * seen.T.unsqueeze(0)).reshape(-1, len(goal))
-        change = torch.linalg.lstsq(rows, (worst.T @ wanted).reshape(-1, 1), driver="gelsd").solution
+        change: torch.Tensor = torch.linalg.lstsq(rows, (worst.T @ wanted).reshape(-1, 1), driver="gelsd").solution
         if float(change.abs().max()) < 0.4:
             return goal * (1 + change)
         many //= 2

@@ -14,17 +14,6 @@ from rote.config import Architecture, Dtype
 from rote.errors import ShapeError, UsageError
 from rote.plot.sheet import Grid, Sheet, Shown, number
 
-__all__ = [
-    "Bound",
-    "Citation",
-    "Condition",
-    "Kind",
-    "Setting",
-    "Status",
-    "Theorem",
-    "condition",
-]
-
 Kind = Literal["lower", "upper", "order", "empirical"]
 Status = Literal["met", "not met", "unknown"]
 

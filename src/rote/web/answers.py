@@ -13,7 +13,7 @@ from starlette.responses import Response
 from rote.errors import RoteError, UsageError
 from rote.web.guard import MAX_JSON_BYTES
 
-__all__ = ["Handler", "answer", "flag", "guarded", "in_thread", "number", "read_json", "text", "texts"]
+__all__ = ["Handler", "answer", "flag", "guarded", "in_thread", "number", "read_json", "text", "texts", "told"]
 
 PAGE_HEADER = "x-rote-page"
 """Sent by the pages with every question."""
@@ -61,6 +61,15 @@ def in_thread(ask: Callable[[Request], Any]) -> Handler:
 
     async def work(request: Request) -> Response:
         return answer(await run_in_threadpool(ask, request))
+
+    return guarded(work)
+
+
+def told(ask: Callable[[Request, dict[str, Any]], Any]) -> Handler:
+    """The same for a request that carries a JSON object."""
+
+    async def work(request: Request) -> Response:
+        return answer(await run_in_threadpool(ask, request, await read_json(request)))
 
     return guarded(work)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
 from starlette.routing import Route
 
 from rote.errors import UsageError
-from rote.web.answers import Handler, answer, guarded, in_thread, number, read_json, texts
+from rote.web.answers import in_thread, number, texts, told
 from rote.web.commands import command
 from rote.web.store import has_words
 
@@ -28,9 +27,9 @@ def routes(state: State) -> list[Route]:
     """The questions of this page."""
     return [
         Route("/api/models", in_thread(lambda request: {"models": models(state)})),
-        Route("/api/models/{id}", in_thread(lambda request: _about(state, request))),
-        Route("/api/models/{id}/complete", in_thread(lambda request: _complete(state, request))),
-        Route("/api/models/{id}/ask", _ask(state), methods=["POST"]),
+        Route("/api/models/{id}", in_thread(partial(_about, state))),
+        Route("/api/models/{id}/complete", in_thread(partial(_complete, state))),
+        Route("/api/models/{id}/ask", told(partial(_ask, state)), methods=["POST"]),
     ]
 
 
@@ -80,19 +79,13 @@ def _complete(state: State, request: Request) -> dict[str, Any]:
     return {"tokens": state.reader.call("complete", wanted, seconds=ASK_SECONDS)}
 
 
-def _ask(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        record = await read_json(request)
-        words = texts(record, "words")
-        if words is None:
-            raise UsageError("type a context to ask about.")
-        top = number(record, "top") or 5
-        if not 1 <= top <= 50:
-            raise UsageError(f"top must be from 1 to 50, got {top}.")
-        args, name = await run_in_threadpool(_model, state, request.path_params["id"])
-        said = await run_in_threadpool(
-            state.reader.call, "ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS
-        )
-        return answer({**said, "command": command("ask", name, *words, top=None if top == 5 else top)})
-
-    return guarded(work)
+def _ask(state: State, request: Request, record: dict[str, Any]) -> dict[str, Any]:
+    words = texts(record, "words")
+    if words is None:
+        raise UsageError("type a context to ask about.")
+    top = number(record, "top") or 5
+    if not 1 <= top <= 50:
+        raise UsageError(f"top must be from 1 to 50, got {top}.")
+    args, name = _model(state, request.path_params["id"])
+    said = state.reader.call("ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS)
+    return {**said, "command": command("ask", name, *words, top=None if top == 5 else top)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from starlette.routing import Route
 from rote.config import check_dtype
 from rote.data.reading import check_on_conflict, check_tokens
 from rote.errors import DataError, UnknownName, UsageError
-from rote.web.answers import Handler, answer, flag, guarded, in_thread, number, read_json, text, texts
+from rote.web.answers import Handler, answer, flag, guarded, in_thread, number, text, texts, told
 from rote.web.commands import command
 from rote.web.jobs import Build
 from rote.web.options import SHAPE, architectures, constructions_answer, given_options
@@ -36,14 +37,14 @@ def routes(state: State) -> list[Route]:
     return [
         Route("/api/shipped", in_thread(lambda request: _shipped())),
         Route("/api/constructions", in_thread(lambda request: constructions_answer())),
-        Route("/api/warm", _warm(state), methods=["POST"]),
+        Route("/api/warm", in_thread(partial(_warm, state)), methods=["POST"]),
         Route("/api/uploads", _upload(state), methods=["POST"]),
-        Route("/api/check", _check(state), methods=["POST"]),
+        Route("/api/check", told(partial(_check, state)), methods=["POST"]),
         Route("/api/builds", in_thread(lambda request: {"builds": state.builds.records()}), methods=["GET"]),
-        Route("/api/builds", _start(state), methods=["POST"]),
-        Route("/api/builds/{id}", in_thread(lambda request: _one(state, request)), methods=["GET"]),
-        Route("/api/builds/{id}", in_thread(lambda request: _forget(state, request)), methods=["DELETE"]),
-        Route("/api/builds/{id}/cancel", in_thread(lambda request: _cancel(state, request)), methods=["POST"]),
+        Route("/api/builds", told(partial(_start, state)), methods=["POST"]),
+        Route("/api/builds/{id}", in_thread(partial(_one, state)), methods=["GET"]),
+        Route("/api/builds/{id}", in_thread(partial(_forget, state)), methods=["DELETE"]),
+        Route("/api/builds/{id}/cancel", in_thread(partial(_cancel, state)), methods=["POST"]),
         Route("/api/builds/{id}/zip", _zip(state)),
     ]
 
@@ -54,12 +55,9 @@ def _shipped() -> list[dict[str, Any]]:
     return [item.to_dict() for item in available()]
 
 
-def _warm(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        (state.builder if request.query_params.get("builder") == "1" else state.reader).warm()
-        return answer({})
-
-    return guarded(work)
+def _warm(state: State, request: Request) -> dict[str, Any]:
+    (state.builder if request.query_params.get("builder") == "1" else state.reader).warm()
+    return {}
 
 
 def _upload(state: State) -> Handler:
@@ -155,26 +153,20 @@ def _named(reading: dict[str, Any]) -> str | None:
     return None if reading["with_"] == "auto" else str(reading["with_"])
 
 
-def _check(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        reading = await run_in_threadpool(_reading, state, await read_json(request))
-        source = reading["source"]
-        name = source.get("shipped") or source["label"]
-        checked = await run_in_threadpool(state.reader.call, "check", reading, seconds=CHECK_SECONDS)
-        # Where there is nothing to check, the plans are the answer.
-        verb, more = ("plan", {"with_": _named(reading)}) if checked["findings"] is None else ("check", {})
-        return answer({**checked, "command": command(verb, name, **more, **_read_options(reading))})
-
-    return guarded(work)
+def _check(state: State, request: Request, record: dict[str, Any]) -> dict[str, Any]:
+    reading = _reading(state, record)
+    source = reading["source"]
+    name = source.get("shipped") or source["label"]
+    checked = state.reader.call("check", reading, seconds=CHECK_SECONDS)
+    # Where there is nothing to check, the plans are the answer.
+    verb, more = ("plan", {"with_": _named(reading)}) if checked["findings"] is None else ("check", {})
+    return {**checked, "command": command(verb, name, **more, **_read_options(reading))}
 
 
-def _start(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        build = await run_in_threadpool(_build, state, await read_json(request))
-        state.builds.add(build)
-        return answer({"id": build.id})
-
-    return guarded(work)
+def _start(state: State, request: Request, record: dict[str, Any]) -> dict[str, Any]:
+    build = _build(state, record)
+    state.builds.add(build)
+    return {"id": build.id}
 
 
 def _build(state: State, record: dict[str, Any]) -> Build:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from rote.errors import RoteError, UsageError
-from rote.web.answers import Handler, answer, guarded, in_thread, read_json, texts
+from rote.web.answers import Handler, guarded, in_thread, texts, told
 from rote.web.commands import command
 from rote.web.figures import entry_answer, entry_line
 
@@ -33,10 +33,10 @@ def routes(state: State) -> list[Route]:
     """The questions of this page."""
     return [
         Route("/api/runs", in_thread(lambda request: _list(state))),
-        Route("/api/runs/{id}", in_thread(lambda request: _journal(state, request))),
-        Route("/api/runs/{id}/fit", in_thread(lambda request: _fit(state, request))),
-        Route("/api/entries/{id}", in_thread(lambda request: _entry(state, request))),
-        Route("/api/report", _report(state), methods=["POST"]),
+        Route("/api/runs/{id}", in_thread(partial(_journal, state))),
+        Route("/api/runs/{id}/fit", in_thread(partial(_fit, state))),
+        Route("/api/entries/{id}", in_thread(partial(_entry, state))),
+        Route("/api/report", told(partial(_report, state)), methods=["POST"]),
         Route("/report/{id}", _page(state)),
     ]
 
@@ -84,26 +84,17 @@ def _entry(state: State, request: Request) -> dict[str, Any]:
     return entry_answer(state.folder.get("entry", request.path_params["id"]).path)
 
 
-def _report(state: State) -> Handler:
+def _report(state: State, request: Request, record: dict[str, Any]) -> dict[str, Any]:
     """Write the report of the chosen results into the working folder."""
-
-    def sources(ids: list[str]) -> list[tuple[str, str]]:
-        lying = [*state.folder.look("entry"), *state.folder.look("results")]
-        return [(str(item.path), item.name) for item in lying if item.id in ids]
-
-    async def work(request: Request) -> Response:
-        ids = texts(await read_json(request), "ids") or []
-        chosen = await run_in_threadpool(sources, ids)
-        if not chosen:
-            raise UsageError("choose a results database or a reproduced figure to report on.")
-        id_ = state.store.new_id()
-        out = state.store.report_file(id_)
-        args = {"sources": [path for path, _ in chosen], "out": str(out)}
-        page = await run_in_threadpool(state.reader.call, "report", args, seconds=RUN_SECONDS)
-        said = command("report", *(name for _, name in chosen), o="report.html")
-        return answer({**page, "address": f"/report/{id_}", "command": said})
-
-    return guarded(work)
+    ids = texts(record, "ids") or []
+    chosen = [item for item in (*state.folder.look("entry"), *state.folder.look("results")) if item.id in ids]
+    if not chosen:
+        raise UsageError("choose a results database or a reproduced figure to report on.")
+    id_ = state.store.new_id()
+    args = {"sources": [str(item.path) for item in chosen], "out": str(state.store.report_file(id_))}
+    page = state.reader.call("report", args, seconds=RUN_SECONDS)
+    said = command("report", *(item.name for item in chosen), o="report.html")
+    return {**page, "address": f"/report/{id_}", "command": said}
 
 
 def _page(state: State) -> Handler:

@@ -78,7 +78,7 @@ def test_soap_solves_what_adam_finds_hard() -> None:
 
     def after(soap: bool) -> float:
         x = torch.randn(1, 8, 4, generator=torch.Generator().manual_seed(1))
-        optimiser = Soap([x], (0.9, 0.95), every=5) if soap else Adam([x], (0.9, 0.95))
+        optimiser = Soap([x], (0.9, 0.95)) if soap else Adam([x], (0.9, 0.95))
         for step in range(300):
             optimiser.step([curve @ x], 0.05 * (1 - step / 300))
         return float((x * (curve @ x)).sum())

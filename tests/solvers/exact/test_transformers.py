@@ -16,7 +16,7 @@ from line_twin import changed, numerator_of, plain
 from rote.errors import CheckpointError
 from rote.models.kinds.exact_transformer import ExactModule
 from rote.solvers.exact.checkpoint import read_transformer, transformer_arrays
-from rote.solvers.exact.memorise import memorise_tokens
+from rote.solvers.exact.memorise import memorise_sequences
 from rote.solvers.exact.storage import to_arrays
 from rote.solvers.exact.transformer import ExactTransformer
 from rote.theorems._kajitsuka import next_token_net
@@ -33,7 +33,7 @@ def distinct_bags(t: int, n: int, vocab: int, rng: np.random.Generator) -> IntAr
 
 
 def memorised(rows: IntArray, labels: IntArray, classes: int, vocab: int, rng: np.random.Generator) -> ExactTransformer:
-    return memorise_tokens(
+    return memorise_sequences(
         rows, labels, classes, vocab, tuple(range(classes)),
         precision="exact", variant="A", with_positions=False, rng=rng,
     ).transformer  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rote.errors import UnknownName, UsageError
+from rote.measurement.names import check_names
 from rote.measurement.where import select
 
 __all__ = ["KINDS", "check_derive", "derive"]
@@ -35,9 +36,7 @@ def check_derive(spec: Mapping[str, Any]) -> None:
     kind = str(spec.get("kind", ""))
     if kind not in KINDS:
         raise UnknownName("kind in [[derive]]", kind, KINDS)
-    for name in spec:
-        if name not in ("kind", *_KEYS[kind]):
-            raise UnknownName(f"key of [[derive]] of kind {kind}", name, _KEYS[kind])
+    check_names(f"key of [[derive]] of kind {kind}", spec, ("kind", *_KEYS[kind]))
     if not isinstance(spec.get("to"), str):
         raise UsageError(f"[[derive]] of kind {kind} needs to, the name of the new column.")
 

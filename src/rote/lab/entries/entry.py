@@ -13,7 +13,6 @@ title, source, question, claim, paper    texts; deviations is a list of texts
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,8 @@ from typing import Any
 
 from rote.errors import DataError, RoteError, UnknownName, UsageError
 from rote.lab.studies import StudyCell, get_study
-from rote.measurement.sweeps import Work, cells_of, records_of
+from rote.measurement.names import check_names
+from rote.measurement.sweeps import Work, cells_of, read_toml, records_of
 from rote.measurement.where import select
 
 __all__ = ["Entry", "entries", "experiments", "find_entries", "read_entry"]
@@ -96,14 +96,7 @@ def _wanted(table: Mapping[str, Any], quick: bool) -> bool:
 
 def read_entry(path: Path, key: str | None = None, *, folder: Path | None = None) -> Entry:
     """An entry from its file; every mistake in it is refused by name. `folder` is where published files are."""
-    try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}; see `rote reproduce --list`.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{path} is no valid TOML: {error}.") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}.") from None
+    record = read_toml(path, "see `rote reproduce --list`")
     try:
         entry = Entry(key or path.stem, record, folder or path.parent)
         _check(entry)
@@ -119,9 +112,7 @@ def _check(entry: Entry) -> None:
     from rote.lab.entries.figure import check_figure
 
     record = entry.record
-    for name in record:
-        if name not in _TOP:
-            raise UnknownName("top-level key of an entry", name, _TOP)
+    check_names("top-level key of an entry", record, _TOP)
     for name in ("title", "question", "claim"):
         if not isinstance(record.get(name), str) or not record[name]:
             raise UsageError(f"an entry needs {name}, a text.")
@@ -129,9 +120,7 @@ def _check(entry: Entry) -> None:
         raise UsageError("an entry needs [[sweep]] or [[study]] tables: something must be measured.")
     for name, known in (("sweep", _SWEEP), ("study", _STUDY), ("published", _PUBLISHED)):
         for table in entry.tables(name):
-            for key in table:
-                if key not in known:
-                    raise UnknownName(f"key in [[{name}]]", key, known)
+            check_names(f"key in [[{name}]]", table, known)
             if table.get("only", "full") not in ("full", "quick"):
                 raise UsageError(f'only must be "full" or "quick", got {table["only"]!r}.')
     for table in entry.tables("derive"):
@@ -140,9 +129,7 @@ def _check(entry: Entry) -> None:
         check_figure(table)
     for table in entry.tables("test"):
         get_claim(str(table.get("kind", ""))).check(table)
-    for key in record.get("words", {}):
-        if key not in _WORDS:
-            raise UnknownName("key in [words]", key, _WORDS)
+    check_names("key in [words]", record.get("words", {}), _WORDS)
     for name in ("derive", "figure", "test"):
         for table in entry.tables(name):
             _check_conditions(table)

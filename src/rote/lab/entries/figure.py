@@ -25,10 +25,11 @@ import numpy as np
 
 from rote import theorems
 from rote.analyse.fit.points import is_number
-from rote.errors import UnknownName, UsageError
+from rote.errors import UsageError
 from rote.lab.entries.bounds import bound_value
 from rote.lab.entries.claims.law import curves_of
 from rote.lab.entries.table import Spot, Table, spots
+from rote.measurement.names import check_names
 from rote.plot import Axis, Figure, Panel, Series, describe
 
 __all__ = ["check_figure", "make_figure"]
@@ -67,22 +68,16 @@ _SHORT = {
 
 def check_figure(table: Mapping[str, Any]) -> None:
     """Refuse unknown names before anything is run."""
-    for name in table:
-        if name not in _FIGURE:
-            raise UnknownName("key in [[figure]]", name, _FIGURE)
+    check_names("key in [[figure]]", table, _FIGURE)
     for panel in table.get("panel", []):
-        for name in panel:
-            if name not in _PANEL:
-                raise UnknownName("key in [[figure.panel]]", name, _PANEL)
+        check_names("key in [[figure.panel]]", panel, _PANEL)
         for name in ("x", "y"):
             if not isinstance(panel.get(name), str):
                 raise UsageError(f"a panel needs {name}, the name of a column.")
         for name in panel.get("bounds", []):
             theorems.get(name)
         for line in panel.get("lines", []):
-            for name in line:
-                if name not in _LINE:
-                    raise UnknownName("key of a line in [[figure.panel]]", name, _LINE)
+            check_names("key of a line in [[figure.panel]]", line, _LINE)
 
 
 def make_figure(table: Table, spec: Mapping[str, Any], numbers: Mapping[str, Any]) -> Figure:

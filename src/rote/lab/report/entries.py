@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from rote.lab.report.section import VERDICTS, Listing, Picture, Section, Table, 
 from rote.lab.report.to_toml import toml
 from rote.measurement.machine import duration
 from rote.plot import read_figure
+from rote.plot.figure import read_record
 
 __all__ = ["read_entries"]
 
@@ -36,7 +36,7 @@ def read_entries(folder: Path) -> list[Section]:
 
 
 def _entry(path: Path) -> Section:
-    record = _read(path)
+    record = read_record(path, "run its entry again")
     name = text_of(record, "entry") or path.parent.name
     verdict = text_of(record, "verdict")
     if verdict and verdict not in VERDICTS:
@@ -77,18 +77,6 @@ def _group(key: str) -> str:
         if name == key or name.startswith(f"{key}_"):
             return f"{theorem.citation.authors} {theorem.citation.year}"
     return key
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} is no valid JSON ({error}); run its entry again.") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}.") from None
-    if not isinstance(record, dict):
-        raise DataError(f"{path} must hold a JSON object, got a {type(record).__name__}; run its entry again.")
-    return record
 
 
 def _held(record: Mapping[str, Any], key: str, path: Path, kind: type = dict) -> Any:

@@ -6,14 +6,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
 from rote.config import content_hash
-from rote.errors import RoteError, UnknownName, UsageError
+from rote.errors import UnknownName, UsageError
 from rote.lab._modules import modules
-from rote.measurement.run import one_thread
+from rote.measurement.names import check_names
+from rote.measurement.run import attempt
 
 __all__ = ["Study", "StudyCell", "get_study", "run_study", "studies"]
 
@@ -67,9 +68,7 @@ class StudyCell:
     def of(cls, kind: str, params: Mapping[str, Any], seed: int = 0) -> StudyCell:
         """Check the parameters against the study's own, and fill in defaults."""
         study = get_study(kind)
-        for name in params:
-            if name not in study.params:
-                raise UnknownName(f"parameter of the study {kind}", str(name), study.params)
+        check_names(f"parameter of the study {kind}", params, study.params)
         values = {}
         for name, (type_, default) in study.params.items():
             value = params.get(name, default)
@@ -120,7 +119,7 @@ def _checked(kind: str, name: str, value: Any, type_: type) -> Any:
         value = list(value)
     if not isinstance(value, type_) or (type_ is not bool and isinstance(value, bool)):
         raise UsageError(f"study {kind}: {name} must be {_WORDS.get(type_, type_.__name__)}, got {value!r}.")
-    if type_ is int and value < 0:
+    if isinstance(value, int) and value < 0:
         raise UsageError(f"study {kind}: {name} must be at least 0, got {value}.")
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"study {kind}: {name} must be a finite number, got {value!r}.")
@@ -134,21 +133,18 @@ def run_study(
     results = []
     for record in records:
         before = time.perf_counter()
-        try:
-            params = {k: v for k, v in record.items() if k not in ("study", "seed")}
-            cell = StudyCell.of(str(record["study"]), params, record["seed"])
-            with one_thread():
-                rows = [_plain(row) for row in get_study(cell.kind).run(cell.values, cell.seed)]
-            item: dict[str, Any] = {"status": "done", "reason": "", "rows": rows}
-        except RoteError as error:
-            item = {"status": "failed", "reason": str(error)}
-        except MemoryError:
-            item = {"status": "failed", "reason": "not enough memory"}
-        except Exception as error:
-            # Whatever goes wrong in one cell is that cell's result, and the others go on.
-            item = {"status": "failed", "reason": f"{type(error).__name__}: {str(error)[:300]}"}
+        rows, reason = attempt(partial(_rows, record))
+        item = (
+            {"status": "failed", "reason": reason} if rows is None else {"status": "done", "reason": "", "rows": rows}
+        )
         results.append({**item, "duration": time.perf_counter() - before})
     return results
+
+
+def _rows(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    params = {k: v for k, v in record.items() if k not in ("study", "seed")}
+    cell = StudyCell.of(str(record["study"]), params, record["seed"])
+    return [_plain(row) for row in get_study(cell.kind).run(cell.values, cell.seed)]
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

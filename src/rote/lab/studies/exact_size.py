@@ -18,7 +18,7 @@ from rote.data import random_sequences
 from rote.data._arrays import IntArray
 from rote.errors import UsageError
 from rote.lab.studies._params import Params, chosen
-from rote.solvers.exact.memorise import memorise_tokens
+from rote.solvers.exact.memorise import memorise_sequences
 from rote.solvers.exact.transformer import Precision, Task, Variant
 
 __all__ = ["PARAMS", "draw", "run", "seconds"]
@@ -56,7 +56,7 @@ def run(p: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
         raise UsageError(f"n_labels must be at least 2, got {p['n_labels']}.")
     rng = np.random.default_rng([seed, 0])
     contexts, labels = draw(task, p["n_facts"], p["context"], p["vocab"], p["n_labels"], rng)
-    network = memorise_tokens(
+    network = memorise_sequences(
         contexts, labels, p["n_labels"], p["vocab"], tuple(range(p["n_labels"])), precision=precision, variant=variant,
         with_positions=False, rng=rng,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from rote.data._arrays import FloatArray
 from rote.errors import UsageError
 from rote.lab.studies._params import Params, chosen
 from rote.referee.exact import Values, evaluate
-from rote.solvers.exact.memorise import memorise_tokens
+from rote.solvers.exact.memorise import memorise_sequences
 from rote.solvers.exact.network import Network
 from rote.solvers.exact.transformer import ExactTransformer, Precision, Variant
 
@@ -76,7 +76,7 @@ def _extracted(model: str, facts: FactTable, seed: int) -> Iterator[dict[str, An
 
     precision: Precision = {"B": "float64", "B32": "float32"}.get(model, "exact")  # type: ignore[assignment]
     labels = np.array(facts.targets)
-    network = memorise_tokens(
+    network = memorise_sequences(
         np.array(facts.contexts), labels, facts.vocab, facts.vocab, tuple(range(facts.vocab)), precision=precision,
         variant=cast(Variant, model[0]), with_positions=True, rng=np.random.default_rng([seed, 1]),
     ).transformer  # fmt: skip

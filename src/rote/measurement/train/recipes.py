@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rote.errors import UnknownName, UsageError
+from rote.measurement.names import check_names
 
 __all__ = ["RECIPES", "Recipe", "get_recipe"]
 
@@ -62,10 +63,7 @@ class Recipe:
 
     def replace(self, **changes: object) -> Recipe:
         """A copy with some fields changed; an unknown field is refused with the nearest name."""
-        known = {item.name for item in dataclasses.fields(self)}
-        for name in changes:
-            if name not in known:
-                raise UnknownName("field of Recipe", name, known)
+        check_names("field of Recipe", changes, {item.name for item in dataclasses.fields(self)})
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def n_steps(self, n_facts: int) -> int:

@@ -20,7 +20,7 @@ from rote.solvers.exact.network import Assembler, Layer, Network, Row
 from rote.solvers.exact.slots import largest_key, memorise_slots
 from rote.solvers.exact.transformer import ExactTransformer, Precision, Task, Variant
 
-__all__ = ["Made", "behind_mean", "check_variant", "label_network", "memorise_tokens", "with_carry"]
+__all__ = ["Made", "behind_mean", "check_variant", "label_network", "memorise_sequences", "with_carry"]
 
 
 _FRACTION_BITS = {"exact": 58, "float64": 50, "float32": 21}
@@ -70,7 +70,7 @@ def _input(contexts: IntArray, vocab: int, precision: Precision, with_positions:
     return _Input(rows, n_tokens * seen, ("x", "position"), {"x": 1, "position": n_tokens}, seen)
 
 
-def memorise_tokens(
+def memorise_sequences(
     contexts: IntArray,
     labels: IntArray,
     n_labels: int,

@@ -11,6 +11,7 @@ from typing import Any
 from rote.errors import UnknownName, UsageError
 from rote.lab._modules import modules
 from rote.lab.entries.table import Table
+from rote.measurement.names import check_names
 
 __all__ = ["VERDICTS", "Claim", "Verdict", "claims", "get_claim", "number_of", "text_list", "text_of"]
 
@@ -42,9 +43,7 @@ class Claim:
 
     def check(self, spec: Mapping[str, Any]) -> None:
         """Refuse names that the test does not know."""
-        for name in spec:
-            if name not in (*_COMMON, *self.keys):
-                raise UnknownName(f"key of the test {self.kind}", name, (*_COMMON, *self.keys))
+        check_names(f"key of the test {self.kind}", spec, (*_COMMON, *self.keys))
 
 
 @cache

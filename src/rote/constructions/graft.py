@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rote._version import __version__
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, option
-from rote.errors import DataError, UsageError
+from rote.errors import UsageError
 from rote.plot.sheet import Grid, Sheet
 
 if TYPE_CHECKING:
@@ -226,8 +226,6 @@ def _fitted(
 
     def words(i: int) -> str:
         """The text of a row, for messages."""
-        if not 0 <= i < len(rows):
-            raise DataError(f"there is no row {i}.")
         fact, k = bench.table.facts[rows[i][2]], rows[i][3]
         return repr(fact.text) + (f" + {fact.answer!r} after {k} token{'s' if k > 1 else ''}" if k else "")
 

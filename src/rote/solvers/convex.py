@@ -72,8 +72,7 @@ def whiten(features: FeatureFn, n_rows: int, *, cutoff: float) -> tuple[Tensor, 
     for start in range(0, n_rows, _CHUNK):
         rows = features(start, min(start + _CHUNK, n_rows)).double()
         gram = rows.T @ rows if gram is None else gram.addmm_(rows.T, rows)
-    if gram is None:
-        raise ValueError("whiten needs at least one row; found 0. Give it facts.")
+    assert gram is not None, "there is at least one fact"
     values, vectors = torch.linalg.eigh(gram / n_rows)
     largest = float(values[-1])
     keep = values > cutoff * max(largest, 1e-300)
@@ -169,12 +168,7 @@ class ReadoutProblem:
         *,
         cutoff: float = 1e-11,
     ) -> None:
-        n_rows = len(targets)
-        if offsets.shape != (n_rows, unembed.shape[1]):
-            raise ValueError(
-                f"ReadoutProblem needs offsets of shape {(n_rows, unembed.shape[1])} (rows, d); found {offsets.shape}."
-            )
-        self.white, self.back, self.spectrum = whiten(features, n_rows, cutoff=cutoff)
+        self.white, self.back, self.spectrum = whiten(features, len(targets), cutoff=cutoff)
         self.objective = _Objective(torch.as_tensor(np.ascontiguousarray(targets)))
         self.unembed = torch.as_tensor(np.array(unembed), dtype=torch.float32)
         self.stream = torch.as_tensor(np.array(offsets), dtype=torch.float32)

@@ -36,11 +36,6 @@ class LlamaShape:
             raise ShapeError(
                 f"rotary positions pair the coordinates of a head, so d_head must be even, got {self.d_head}."
             )
-        if self.n_heads % self.n_kv_heads:
-            raise ShapeError(
-                f"every key-value head serves as many query heads, but {self.n_heads} heads are no multiple of "
-                f"n_kv_heads = {self.n_kv_heads}; choose a divisor, or 1."
-            )
 
     @property
     def n_features(self) -> int:

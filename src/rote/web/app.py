@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rote.web import asking, building, capacity, runs, theorems
-from rote.web.answers import Handler, answer, guarded, in_thread
+from rote.web.answers import Handler, in_thread
 from rote.web.assets import PAGES, Assets
 from rote.web.guard import Guard, own_hosts
 
@@ -54,10 +54,7 @@ def _all_bounds(state: State, request: Request) -> Any:
 def _quick(ask: Ask) -> Handler:
     """A question that is answered from its address alone."""
 
-    async def work(request: Request) -> Response:
-        return answer(await run_in_threadpool(ask, dict(request.query_params)))
-
-    return guarded(work)
+    return in_thread(lambda request: ask(dict(request.query_params)))
 
 
 def _page(assets: Assets, name: str) -> Handler:

@@ -123,7 +123,9 @@ def read_toml(file: Path, advice: str) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"there is no file {file}; {advice}.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError:
+        raise DataError(f"{file} is not UTF-8 text, as a TOML file is.") from None
+    except tomllib.TOMLDecodeError as error:
         raise DataError(f"{file} is no valid TOML: {error}.") from None
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror or error}.") from None

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from rote.config import check_dtype
 from rote.data.reading import check_on_conflict, check_tokens
-from rote.errors import DataError, UnknownName, UsageError
-from rote.web.answers import Handler, answer, flag, guarded, in_thread, number, read_json, text, texts
+from rote.errors import UnknownName, UsageError
+from rote.web.answers import file_answer, flag, guarded, in_thread, number, read_json, text, texts, told
 from rote.web.commands import command
 from rote.web.jobs import Build
 from rote.web.options import SHAPE, architectures, constructions_answer, given_options
-from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload, has_words
+from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload, has_words, refuse_large, refuse_wide
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 __all__ = ["routes"]
 
-CHECK_SECONDS = 120.0
-_PATIENCE = 5
-"""So many times the limit is read, and thrown away, before the connection is cut."""
+CHECK_SECONDS = 60.0
+PREVIEW_SECONDS = 20.0
 
 
 def routes(state: State) -> list[Route]:
     """The questions of this page."""
+    quick = partial(in_thread, state.light)
     return [
-        Route("/api/shipped", in_thread(lambda request: _shipped())),
-        Route("/api/constructions", in_thread(lambda request: constructions_answer())),
-        Route("/api/warm", _warm(state), methods=["POST"]),
-        Route("/api/uploads", _upload(state), methods=["POST"]),
-        Route("/api/check", _check(state), methods=["POST"]),
-        Route("/api/builds", in_thread(lambda request: {"builds": state.builds.records()}), methods=["GET"]),
-        Route("/api/builds", _start(state), methods=["POST"]),
-        Route("/api/builds/{id}", in_thread(lambda request: _one(state, request)), methods=["GET"]),
-        Route("/api/builds/{id}", in_thread(lambda request: _forget(state, request)), methods=["DELETE"]),
-        Route("/api/builds/{id}/cancel", in_thread(lambda request: _cancel(state, request)), methods=["POST"]),
-        Route("/api/builds/{id}/zip", _zip(state)),
+        Route("/api/shipped", quick(lambda request: _shipped())),
+        Route("/api/constructions", quick(lambda request: constructions_answer())),
+        Route("/api/warm", told(partial(_warm, state)), methods=["POST"]),
+        Route("/api/uploads", told(partial(_upload, state)), methods=["POST"]),
+        Route("/api/check", told(partial(_check, state)), methods=["POST"]),
+        Route("/api/builds", quick(lambda request: {"builds": state.builds.records()}), methods=["GET"]),
+        Route("/api/builds", told(partial(_start, state)), methods=["POST"]),
+        Route("/api/builds/{id}", quick(partial(_one, state)), methods=["GET"]),
+        Route("/api/builds/{id}", quick(partial(_forget, state)), methods=["DELETE"]),
+        Route("/api/builds/{id}/cancel", quick(partial(_cancel, state)), methods=["POST"]),
+        Route("/api/builds/{id}/zip", guarded(partial(_zip, state))),
     ]
 
 
@@ -54,55 +54,40 @@ def _shipped() -> list[dict[str, Any]]:
     return [item.to_dict() for item in available()]
 
 
-def _warm(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        (state.builder if request.query_params.get("builder") == "1" else state.reader).warm()
-        return answer({})
-
-    return guarded(work)
+async def _warm(state: State, request: Request) -> dict[str, Any]:
+    (state.builds if request.query_params.get("builder") == "1" else state.reader).worker.warm()
+    return {}
 
 
-def _upload(state: State) -> Handler:
-    """The body is the file. Bytes and lines are counted while it comes in, and what is too much is never kept."""
-
-    async def work(request: Request) -> Response:
-        id_, label, kind, path = state.store.begin_upload(request.query_params.get("name", ""))
-        size = lines = 0
-        try:
-            with path.open("wb") as file:
-                async for piece in request.stream():
-                    size += len(piece)
-                    lines += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
-                    if size <= MAX_UPLOAD_BYTES and lines <= MAX_UPLOAD_LINES:
-                        file.write(piece)
-                    elif size > _PATIENCE * MAX_UPLOAD_BYTES:
-                        break
-            # Refused only now, so that a browser has sent all and hears the sentence.
-            _refuse_long(label, size, lines)
-            upload = Upload(id_, label, kind, path, size)
-            content = await run_in_threadpool(
-                state.reader.call, "columns", {"source": _of_upload(upload)}, seconds=CHECK_SECONDS
-            )
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        state.store.keep_upload(upload, state.builds.sources_in_use())
-        return answer({"id": id_, "label": label, "size": size, **content})
-
-    return guarded(work)
+async def _upload(state: State, request: Request) -> dict[str, Any]:
+    """The body is the file."""
+    id_, label, kind, path = state.store.begin_upload(request.query_params.get("name", ""))
+    try:
+        with state.incoming.one():
+            size, lines = await _received(request, path)
+        # Refused only now, so that a browser has sent all and hears the sentence.
+        refuse_large(label, size, lines)
+        upload = Upload(id_, label, kind, path, size)
+        await state.light.do(request, partial(refuse_wide, upload))
+        wanted = {"source": _of_upload(upload)}
+        content = await state.reader.ask(request, "columns", wanted, seconds=PREVIEW_SECONDS)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    state.store.keep_upload(upload, state.builds.sources_in_use())
+    return {"id": id_, "label": label, "size": size, **content}
 
 
-def _refuse_long(label: str, size: int, lines: int) -> None:
-    if size > MAX_UPLOAD_BYTES:
-        raise DataError(
-            f"{label} is larger than {MAX_UPLOAD_BYTES // 10**6} MB, the most that this page takes; "
-            "`rote build` on the command line takes more."
-        )
-    if lines > MAX_UPLOAD_LINES:
-        raise DataError(
-            f"{label} has more than {MAX_UPLOAD_LINES:,} lines, the most that this page takes; "
-            "`rote build` on the command line takes more."
-        )
+async def _received(request: Request, path: Path) -> tuple[int, int]:
+    """Bytes and lines of a body. They are counted while it comes in, and what is too much is never kept."""
+    size = lines = 0
+    with path.open("wb") as file:
+        async for piece in request.stream():
+            size += len(piece)
+            lines += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
+            if size <= MAX_UPLOAD_BYTES and lines <= MAX_UPLOAD_LINES:
+                file.write(piece)
+    return size, lines
 
 
 def _of_upload(upload: Upload) -> dict[str, str]:
@@ -155,26 +140,22 @@ def _named(reading: dict[str, Any]) -> str | None:
     return None if reading["with_"] == "auto" else str(reading["with_"])
 
 
-def _check(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        reading = await run_in_threadpool(_reading, state, await read_json(request))
-        source = reading["source"]
-        name = source.get("shipped") or source["label"]
-        checked = await run_in_threadpool(state.reader.call, "check", reading, seconds=CHECK_SECONDS)
-        # Where there is nothing to check, the plans are the answer.
-        verb, more = ("plan", {"with_": _named(reading)}) if checked["findings"] is None else ("check", {})
-        return answer({**checked, "command": command(verb, name, **more, **_read_options(reading))})
-
-    return guarded(work)
+async def _check(state: State, request: Request) -> dict[str, Any]:
+    record = await read_json(request)
+    reading = await state.light.do(request, partial(_reading, state, record))
+    source = reading["source"]
+    name = source.get("shipped") or source["label"]
+    checked = await state.reader.ask(request, "check", reading, seconds=CHECK_SECONDS)
+    # Where there is nothing to check, the plans are the answer.
+    verb, more = ("plan", {"with_": _named(reading)}) if checked["findings"] is None else ("check", {})
+    return {**checked, "command": command(verb, name, **more, **_read_options(reading))}
 
 
-def _start(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        build = await run_in_threadpool(_build, state, await read_json(request))
-        state.builds.add(build)
-        return answer({"id": build.id})
-
-    return guarded(work)
+async def _start(state: State, request: Request) -> dict[str, Any]:
+    record = await read_json(request)
+    build = await state.light.do(request, partial(_build, state, record))
+    state.builds.add(build)
+    return {"id": build.id}
 
 
 def _build(state: State, record: dict[str, Any]) -> Build:
@@ -208,13 +189,11 @@ def _build(state: State, record: dict[str, Any]) -> Build:
     args = {**reading, "shape": shape, "partial": partial, "dtype": dtype, "arch": arch, "seed": seed}
     args["zip_name"] = f"{stem}-model"
     title = f"{name}, {with_}" if with_ != "auto" else name
-    return Build(id_, title, args, said, state.store.model_folder(id_), source)
+    return Build(id_, title, args, said, state.store.build_home(id_), source)
 
 
 def _one(state: State, request: Request) -> dict[str, Any]:
-    id_ = request.path_params["id"]
-    build = state.builds.get(id_)
-    record = next(one for one in state.builds.records() if one["id"] == id_)
+    build, record = state.builds.record(request.path_params["id"])
     return {**record, "certificate": build.certificate, "sheet": build.sheet, "speaks": has_words(build.folder)}
 
 
@@ -228,16 +207,9 @@ def _forget(state: State, request: Request) -> dict[str, Any]:
     return {}
 
 
-def _zip(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        build = state.builds.get(request.path_params["id"])
-        if build.state != "done":
-            raise UsageError("this build is not finished, so there is nothing to download.")
-        return FileResponse(
-            build.folder.with_suffix(".zip"),
-            media_type="application/zip",
-            filename=f"{build.args['zip_name']}.zip",
-            headers={"cache-control": "no-store"},
-        )
-
-    return guarded(work)
+async def _zip(state: State, request: Request) -> Response:
+    build = state.builds.get(request.path_params["id"])
+    if build.state != "done":
+        raise UsageError("this build is not finished, so there is nothing to download.")
+    named = f'attachment; filename="{build.args["zip_name"]}.zip"'
+    return file_answer(build.zip, "application/zip", content_disposition=named, cache_control="no-store")

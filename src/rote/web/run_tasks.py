@@ -6,6 +6,8 @@ import hashlib
 import importlib
 import importlib.util
 import math
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,10 +45,10 @@ def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 def _rows(args: Mapping[str, Any], where: Sequence[str]) -> list[dict[str, Any]]:
     from rote.measurement.where import select
 
-    return list(select(_all_rows(Path(args["path"]), Path(args["scratch"])), list(where)))
+    return list(select(_all_rows(Path(args["path"])), list(where)))
 
 
-def _all_rows(path: Path, scratch: Path) -> list[dict[str, Any]]:
+def _all_rows(path: Path) -> list[dict[str, Any]]:
     """Every row. SQLite leaves files beside a database that it opens, so one that nobody writes to is copied first."""
     from rote.measurement import Journal
 
@@ -57,10 +59,11 @@ def _all_rows(path: Path, scratch: Path) -> list[dict[str, Any]]:
         stat = path.stat()
         key = (str(path), stat.st_mtime_ns, stat.st_size)
         if key not in _read:
-            copy = scratch / "journal.db"
-            copy.write_bytes(path.read_bytes())
-            with Journal(copy, write=False) as journal:
-                rows = list(journal.rows())
+            with tempfile.TemporaryDirectory() as scratch:
+                copy = Path(scratch) / "journal.db"
+                copy.write_bytes(path.read_bytes())
+                with Journal(copy, write=False) as journal:
+                    rows = list(journal.rows())
             _read.clear()
             _read[key] = rows
     except OSError as error:
@@ -177,7 +180,9 @@ def _report(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     if importlib.util.find_spec("rote.lab.report") is None:
         raise DataError("this rote has no report; a newer one writes it.")
     make: Any = importlib.import_module("rote.lab.report")
-    page = make.report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
+    out = Path(args["out"])
+    page = make.report([_lasting(Path(path), out) for path in args["sources"]], out)
+    shutil.rmtree(out.with_suffix(""), ignore_errors=True)
     return {"bytes": int(page.n_bytes), "sections": len(page.sections)}
 
 

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from attacks.campaign import Trial
 from attacks.explorer_requests import NO_ID, Attack, draw, flood, request
@@ -183,35 +183,19 @@ def _until_cut(target: _Target, line: socket.socket, attack: Attack) -> str:
     return f"half a request was still waited for after {_CUT_SECONDS:.0f} s"
 
 
-class _Visitor(threading.Thread):
-    """Fetches the front page and one of its parts all the while."""
-
-    def __init__(self, target: _Target) -> None:
-        super().__init__(daemon=True)
-        self.target = target
-        self.slowest = 0.0
-        self.visits = 0
-        self.failures: list[str] = []
-        self._over = threading.Event()
-
-    def run(self) -> None:
-        while not self._over.wait(0.05):
-            for path in ("/capacity", "/static/x/lib.js"):
-                began = time.monotonic()
-                try:
-                    answer = self.target.ask(request("GET", path), 30.0)
-                except OSError as error:
-                    answer = str(error).encode()
-                took = time.monotonic() - began
-                self.visits, self.slowest = self.visits + 1, max(self.slowest, took)
-                if took > PAGE_SECONDS:
-                    self.failures.append(f"{path} took {took:.1f} s")
-                if not answer.startswith(b"HTTP/1.1 200"):
-                    self.failures.append(f"{path} gave {answer[:80]!r}")
-
-    def end(self) -> None:
-        self._over.set()
-        self.join()
+@contextlib.contextmanager
+def _visited(port: int) -> Iterator[dict[str, Any]]:
+    """Somebody fetches a page and one of its parts all the while; at the end the record says how that went."""
+    record: dict[str, Any] = {}
+    words = [sys.executable, "-m", "attacks.explorer_visitor", str(port)]
+    home = Path(__file__).resolve().parents[1]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=home) as visitor:
+        try:
+            yield record
+        finally:
+            record |= json.loads(visitor.communicate(timeout=120)[0])
+    late = (f"{path} took {seconds:.1f} s" for path, seconds in record["slowest"].items() if seconds > PAGE_SECONDS)
+    record["failures"] += late
 
 
 def trials(seed: int, workplace: Path) -> Iterator[Trial]:
@@ -235,12 +219,10 @@ def _session(seed: int, number: int, folder: Path, workplace: Path) -> list[Tria
         target.learn("/api/models", b"model", b'"models"')
         target.learn("/api/runs", b"run", b'"results"')
         target.learn("/api/runs", b"entry", b'"entries"')
-        visitor = _Visitor(target)
-        visitor.start()
-        with ThreadPoolExecutor(_CLIENTS) as clients:
-            found = list(clients.map(lambda attack: _struck(target, attack), attacks))
-        faults += _cleared(target, scratch)
-        visitor.end()
+        with _visited(port) as visits:
+            with ThreadPoolExecutor(_CLIENTS) as clients:
+                found = list(clients.map(lambda attack: _struck(target, attack), attacks))
+            faults += _cleared(target, scratch)
         if process.poll() is not None:
             faults.append(f"the server ended with {process.returncode}")
         process.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
@@ -256,9 +238,9 @@ def _session(seed: int, number: int, folder: Path, workplace: Path) -> list[Tria
         faults.append(f"its log says {said[:1500]!r}")
     log.unlink()
     where = f"server {number}"
-    pages = f"{where}, slowest page {1000 * visitor.slowest:.0f} ms"
+    pages = f"{where}, {visits['visits']:,} visits, slowest {1000 * max(visits['slowest'].values()):.0f} ms"
     told = [Trial(where, fault, 0) for fault in faults]
-    told.append(Trial(pages, "; ".join(visitor.failures[:3]), 0))
+    told.append(Trial(pages, "; ".join(visits["failures"][:5]), 0))
     for i, (attack, failures) in enumerate(zip(attacks, found, strict=True)):
         failure = f"{len(failures)} of {attack.times}: {failures[0]}" if failures else ""
         told.append(Trial(f"{where}, attack {i}: {attack.what}", failure, attack.times, attack.group))

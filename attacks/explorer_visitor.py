@@ -1,4 +1,4 @@
-"""`python -m attacks.explorer_visitor PORT`: fetch a page and one of its parts until the input ends, and say how it went.
+"""`python -m attacks.explorer_visitor PORT`: fetch a page and one of its parts until the input ends; say how it went.
 
 It is a process of its own, so that it measures the explorer and not those who attack it.
 """

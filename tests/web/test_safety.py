@@ -173,15 +173,15 @@ def test_uploads_of_other_endings_are_refused(explorer: Explorer) -> None:
 
 
 def test_old_uploads_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rote.web.store import MAX_UPLOADS, Upload
+    from rote.web.store import MAX_UPLOADS
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = Store()
     ids: list[str] = []
     for _ in range(MAX_UPLOADS + 5):
-        id_, label, kind, path = store.begin_upload("a.csv")
+        id_, path = store.begin_upload()
         path.write_bytes(b"a")
-        store.keep_upload(Upload(id_, label, kind, path, 1), frozenset(ids[:1]))
+        store.keep_upload(store.named_upload(id_, "a.csv", 1, 0), frozenset(ids[:1]))
         ids.append(id_)
     assert len(list(store.root.glob("upload-*"))) == MAX_UPLOADS
     assert store.upload(ids[0])

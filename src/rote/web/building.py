@@ -17,7 +17,7 @@ from rote.web.answers import file_answer, flag, guarded, in_thread, number, read
 from rote.web.commands import command
 from rote.web.jobs import Build
 from rote.web.options import SHAPE, architectures, constructions_answer, given_options
-from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload, has_words, refuse_large, refuse_wide
+from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload, has_words
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -61,21 +61,20 @@ async def _warm(state: State, request: Request) -> dict[str, Any]:
 
 async def _upload(state: State, request: Request) -> dict[str, Any]:
     """The body is the file."""
-    id_, label, kind, path = state.store.begin_upload(request.query_params.get("name", ""))
+    id_, path = state.store.begin_upload()
     try:
         with state.incoming.one():
             size, lines = await _received(request, path)
         # Refused only now, so that a browser has sent all and hears the sentence.
-        refuse_large(label, size, lines)
-        upload = Upload(id_, label, kind, path, size)
-        await state.light.do(request, partial(refuse_wide, upload))
+        name = request.query_params.get("name", "")
+        upload = await state.light.do(request, partial(state.store.named_upload, id_, name, size, lines))
         wanted = {"source": _of_upload(upload)}
         content = await state.reader.ask(request, "columns", wanted, seconds=PREVIEW_SECONDS)
     except BaseException:
-        path.unlink(missing_ok=True)
+        state.store.drop_upload(id_)
         raise
     state.store.keep_upload(upload, state.builds.sources_in_use())
-    return {"id": id_, "label": label, "size": size, **content}
+    return {"id": id_, "label": upload.label, "size": size, **content}
 
 
 async def _received(request: Request, path: Path) -> tuple[int, int]:

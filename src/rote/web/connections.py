@@ -23,7 +23,9 @@ REQUEST_SECONDS = 5.0
 PACE = 500_000
 MOST_BYTES = 100_000_000
 """So much of a body is read, and thrown away, until the client listens; then the connection is cut."""
-HEAD_BYTES = 65_536
+HEAD_BYTES = 32_768
+_SLICE = 16_384
+"""So much is parsed at once, so that a long head is refused before it is whole."""
 ANSWER_SECONDS = 30.0
 """So long an answer may lie without anybody fetching it."""
 LINGER_SECONDS = 2.0
@@ -106,9 +108,9 @@ class Connection(H11Protocol):
             return
         if self.timeout_keep_alive_task is not None:
             self._begin()
-        for start in range(0, len(data), HEAD_BYTES):
+        for start in range(0, len(data), _SLICE):
             before = self.cycle
-            super().data_received(data[start : start + HEAD_BYTES])
+            super().data_received(data[start : start + _SLICE])
             if self._refused or self.transport.is_closing():
                 return
             if self.cycle is not before:

@@ -35,8 +35,6 @@ __all__ = [
     "Report",
     "Store",
     "Upload",
-    "refuse_large",
-    "refuse_wide",
 ]
 
 MAX_UPLOAD_BYTES = 20_000_000
@@ -131,14 +129,26 @@ class Store:
             raise UsageError("there is no such report any more; make it again on the runs page.")
         return found
 
-    def begin_upload(self, name: str) -> tuple[str, str, str, Path]:
-        """(id, label, kind, path) for a file of this name; an ending that is not known is refused."""
+    def begin_upload(self) -> tuple[str, Path]:
+        """(id, path) for a file that comes in."""
+        id_ = self.new_id()
+        return id_, self.root / f"upload-{id_}"
+
+    def named_upload(self, id_: str, name: str, size: int, lines: int) -> Upload:
+        """The file of this id, by the name that its owner gave it; other endings and too much of it are refused."""
         label = clean_name(name)
         ending, known = Path(label).suffix.lower(), endings()
         if ending not in known:
             raise DataError(f"{label} is none of {', '.join(known)}; save the facts as one of these and drop it again.")
-        id_ = self.new_id()
-        return id_, label, ending[1:], self.root / f"upload-{id_}{ending}"
+        _refuse_large(label, size, lines)
+        path = self.root / f"upload-{id_}"
+        _refuse_wide(label, ending, path)
+        return Upload(id_, label, ending[1:], path.rename(path.with_suffix(ending)), size)
+
+    def drop_upload(self, id_: str) -> None:
+        """Remove a file that was refused, whatever it is called by now."""
+        for path in self.root.glob(f"upload-{id_}*"):
+            path.unlink(missing_ok=True)
 
     def keep_upload(self, upload: Upload, in_use: frozenset[str] = frozenset()) -> None:
         """Take it in; the oldest ones that no build waits for make room."""
@@ -180,7 +190,7 @@ def clean_name(name: str) -> str:
     return kept[-80:] or "facts"
 
 
-def refuse_large(label: str, size: int, lines: int) -> None:
+def _refuse_large(label: str, size: int, lines: int) -> None:
     """Refuse a file of too many bytes or lines."""
     for much, most, what in (
         (size, MAX_UPLOAD_BYTES, f"is larger than {MAX_UPLOAD_BYTES // 10**6} MB"),
@@ -190,17 +200,17 @@ def refuse_large(label: str, size: int, lines: int) -> None:
             raise _too_much(label, what)
 
 
-def refuse_wide(upload: Upload) -> None:
+def _refuse_wide(label: str, ending: str, path: Path) -> None:
     """Refuse a table of too many columns by its first row, which is all that is looked at."""
-    if f".{upload.kind}" not in ROWS:
+    if ending not in ROWS:
         return
-    with upload.path.open("rb") as file:
+    with path.open("rb") as file:
         head = file.read(MAX_HEADER_BYTES + 1).removeprefix(codecs.BOM_UTF8).lstrip()
-    columns, whole = _keys(head) if upload.kind == "jsonl" else _names(head, b"\t" if upload.kind == "tsv" else b",")
+    columns, whole = _keys(head) if ending == ".jsonl" else _names(head, b"\t" if ending == ".tsv" else b",")
     if columns > MAX_UPLOAD_COLUMNS:
-        raise _too_much(upload.label, f"has more than {MAX_UPLOAD_COLUMNS:,} columns")
+        raise _too_much(label, f"has more than {MAX_UPLOAD_COLUMNS:,} columns")
     if not whole and len(head) > MAX_HEADER_BYTES:
-        raise _too_much(upload.label, f"has a first row of more than {MAX_HEADER_BYTES // 10**6} MB")
+        raise _too_much(label, f"has a first row of more than {MAX_HEADER_BYTES // 10**6} MB")
 
 
 def _too_much(label: str, what: str) -> DataError:

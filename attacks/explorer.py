@@ -35,9 +35,9 @@ PAGE_SECONDS = 1.0
 _HANG_SECONDS = 100.0
 _CUT_SECONDS = 20.0
 _CLIENTS = 12
-_FIRST, _LATER = 150, 900
+_FIRST, _LATER = 120, 900
 """Attacks on the first server, so that a short run sees all of it, and on each later one."""
-_EVERY = 75
+_EVERY = 60
 """A flood after so many attacks."""
 
 
@@ -202,7 +202,10 @@ def trials(seed: int, workplace: Path) -> Iterator[Trial]:
     """Servers, one after another; what became of a server is told before the attacks on it."""
     folder = workplace / "folder"
     _furnish(folder)
-    for number in count():
+    yield from _session(seed, 0, folder, workplace)
+    words = ("build", "elements", "-o", str(folder / "kept"), "--with", "dana2025_cor1", "--json")
+    subprocess.run([sys.executable, "-m", "rote", *words], check=True, capture_output=True)
+    for number in count(1):
         yield from _session(seed, number, folder, workplace)
 
 
@@ -274,7 +277,7 @@ def _cleared(target: _Target, scratch: Path) -> list[str]:
 
 
 def _furnish(folder: Path) -> None:
-    """A model, results and a figure to be asked about."""
+    """Results and a figure to be asked about."""
     from rote.measurement import Cell, Journal
 
     (folder / "entry").mkdir(parents=True)
@@ -283,5 +286,3 @@ def _furnish(folder: Path) -> None:
     results = [{"status": "done", "capacity": 8 * cell.n_heads, "params": 9, "duration": 0.1} for cell in cells]
     with Journal(folder / "heads.db") as journal:
         journal.put("heads", cells, results)
-    words = ("build", "elements", "-o", str(folder / "kept"), "--with", "dana2025_cor1", "--json")
-    subprocess.run([sys.executable, "-m", "rote", *words], check=True, capture_output=True)

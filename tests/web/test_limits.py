@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
@@ -21,6 +22,7 @@ from rote.errors import RoteError
 from rote.web import desk as desks
 from rote.web.answers import file_answer
 from rote.web.desk import Busy, Desk, Places, Reader
+from rote.web.figures import read_object
 from rote.web.jobs import MOST_KEPT, Build, Builds
 from rote.web.pool import Worker
 from rote.web.scan import Folder
@@ -418,3 +420,51 @@ def test_names_that_are_no_unicode_are_listed(tmp_path: Path) -> None:
         pytest.skip("this file system takes only Unicode")
     (item,) = Folder(tmp_path).look()
     assert Folder(tmp_path).get("grid", item.id).path.is_file()
+
+
+def test_numbers_that_no_float_holds_are_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"a": NaN, "b": 1e999, "c": 1' + "0" * 400 + ', "d": 7, "e": -1.5}', encoding="ascii"
+    )
+    assert read_object(tmp_path / "a.json") == {"a": None, "b": None, "c": None, "d": 7, "e": -1.5}
+
+
+def test_a_model_with_an_odd_certificate_is_listed(explorer: Explorer) -> None:
+    folder = explorer.folder / "odd"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text("{}", encoding="ascii")
+    (folder / "certificate.json").write_text(r'{"facts": NaN, "params": 1e999, "dtype": "\ud800"}', encoding="ascii")
+    (model,) = (one for one in explorer.ask("/api/models")["models"] if one["name"] == "odd")
+    assert (model["facts"], model["params"], model["dtype"]) == (None, None, "\ud800")
+    assert "error" in explorer.ask(f"/api/models/{model['id']}")
+
+
+def test_the_end_waits_for_nobody(tmp_path: Path) -> None:
+    make_folder(tmp_path / "folder")
+    with run_explorer(tmp_path / "folder", tmp_path / "scratch", tmp_path / "log") as running:
+        lines = [socket.create_connection(("127.0.0.1", running.port), timeout=HANG) for _ in range(4)]
+        host = b" HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % running.port
+        lines[0].sendall(b"GET " + DEEP.encode() + host + b"\r\n")
+        lines[1].sendall(b"POST /api/uploads?name=a.csv" + host + b"Content-Length: 100\r\n\r\na,b")
+        lines[2].sendall(b"GET /capacity" + host + b"\r\n")
+        lines[3].sendall(b"nonsense\r\n\r\n")
+        time.sleep(1)
+        running.process.terminate()
+        assert running.process.wait(timeout=HANG) == 0
+        for line in lines:
+            line.close()
+    assert (tmp_path / "log").read_bytes() == b""
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_many_who_keep_it_waiting_keep_nobody_out(explorer: Explorer) -> None:
+    lines = [socket.create_connection(("127.0.0.1", explorer.port), timeout=HANG) for _ in range(300)]
+    try:
+        for line in lines:
+            with contextlib.suppress(OSError):
+                line.sendall(b"GET /capac")
+        for _ in range(20):
+            assert explorer.raw("GET", "/capacity")[0] == 200
+    finally:
+        for line in lines:
+            line.close()

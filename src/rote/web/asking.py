@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from rote.errors import UsageError
+from rote.errors import DataError, UsageError
 from rote.web.answers import in_thread, number, read_json, texts, told
 from rote.web.capacity import whole
 from rote.web.commands import command
+from rote.web.figures import read_object
 from rote.web.store import has_words
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["routes"]
 
 ASK_SECONDS = 30.0
-_MOST_BYTES = 5_000_000
-"""No certificate of a model that answers here is longer."""
 
 
 def routes(state: State) -> list[Route]:
@@ -46,11 +44,10 @@ def models(state: State) -> list[dict[str, Any]]:
     lying = []
     for item in state.folder.look("model"):
         try:
-            with (item.path / "certificate.json").open("rb") as file:
-                certificate = json.loads(file.read(_MOST_BYTES))
-        except (OSError, ValueError, RecursionError):
+            certificate = read_object(item.path / "certificate.json")
+        except DataError:
             continue
-        if isinstance(certificate, dict) and has_words(item.path):
+        if has_words(item.path):
             lying.append({"id": item.id, "name": item.name, "from": "folder", **_summary(certificate)})
     return built + lying
 

@@ -76,11 +76,13 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _make_room(self) -> None:
-        """Cut the one that has kept the server waiting longest; if all are being answered, the newest goes."""
-        waiting = [one for one in self.connections if isinstance(one, Connection) and one.kept_waiting(1.0)]
+        """Cut the one that has kept the server waiting longest, for a second at least unless there are far too many."""
+        full = len(self.connections) > MOST_CONNECTIONS
+        others = [one for one in self.connections if isinstance(one, Connection) and one is not self]
+        waiting = [one for one in others if one.kept_waiting(0.0 if full else 1.0)]
         if waiting:
             min(waiting, key=lambda one: one._since).transport.abort()
-        elif len(self.connections) > MOST_CONNECTIONS:
+        elif full:
             self.transport.abort()
 
     def kept_waiting(self, seconds: float) -> bool:

@@ -167,8 +167,8 @@ class Store:
 
     def close(self) -> None:
         """Remove the folder and all that is in it."""
-        shutil.rmtree(self.root, ignore_errors=True)
         self._held.close()
+        shutil.rmtree(self.root, ignore_errors=True)
 
 
 def endings() -> tuple[str, ...]:

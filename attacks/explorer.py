@@ -117,9 +117,7 @@ def _judged(answer: bytes, attack: Attack) -> str:
     number, shown = int(status[1]), f"{head[:40]!r} ... {body[:300]!r}"
     if b"a fault in rote itself" in body or b"Traceback" in body:
         return f"a fault: {shown}"
-    if number == 503:
-        return "" if b"retry-after" in head.lower() and b"try again" in body else f"a 503 without a way on: {shown}"
-    if number >= 500:
+    if number >= 500 and (number != 503 or b"retry-after" not in head.lower()):
         return f"status {number}: {shown}"
     if number >= 400 and not body.strip() and not attack.pieces[0].startswith(b"HEAD"):
         return f"refused without a sentence: {shown}"

@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+
+from attacks.explorer import started
 
 if TYPE_CHECKING:
     from rote.measurement import Sweep
@@ -128,25 +128,10 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def run_explorer(folder: Path, scratch: Path) -> Iterator[Explorer]:
+def run_explorer(folder: Path, scratch: Path, log: Path | None = None) -> Iterator[Explorer]:
     """Start one on a free port; end it as ctrl-C would."""
-    scratch.mkdir(exist_ok=True)
-    env = {**os.environ, "TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rote", "ui", "--port", "0", "--no-browser", "--json", "--dir", str(folder)],
-        stdout=subprocess.PIPE,
-        env=env,
-    )
-    try:
-        assert process.stdout is not None
-        address = json.loads(process.stdout.readline())["address"]
-        yield Explorer(address.rstrip("/"), process, scratch, folder)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.wait(timeout=20)
-        if process.stdout is not None:
-            process.stdout.close()
+    with started(folder, scratch, log) as (process, port):
+        yield Explorer(f"http://127.0.0.1:{port}", process, scratch, folder)
 
 
 @pytest.fixture(scope="session")

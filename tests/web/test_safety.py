@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -174,15 +173,15 @@ def test_uploads_of_other_endings_are_refused(explorer: Explorer) -> None:
 
 
 def test_old_uploads_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rote.web.store import MAX_UPLOADS, Upload
+    from rote.web.store import MAX_UPLOADS
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = Store()
     ids: list[str] = []
     for _ in range(MAX_UPLOADS + 5):
-        id_, label, kind, path = store.begin_upload("a.csv")
+        id_, path = store.begin_upload()
         path.write_bytes(b"a")
-        store.keep_upload(Upload(id_, label, kind, path, 1), frozenset(ids[:1]))
+        store.keep_upload(store.named_upload(id_, "a.csv", 1, 0), frozenset(ids[:1]))
         ids.append(id_)
     assert len(list(store.root.glob("upload-*"))) == MAX_UPLOADS
     assert store.upload(ids[0])
@@ -218,7 +217,7 @@ def test_nothing_is_left_behind(short_explorer: Explorer, how: signal.Signals) -
     assert short_explorer.finished(id_)["state"] == "done"
     # Another one, so that a worker is in the middle of something.
     short_explorer.ask("/api/builds", {"shipped": "countries"})
-    assert list(short_explorer.scratch.glob("rote-ui-*/model-*"))
+    assert list(short_explorer.scratch.glob("rote-ui-*/build-*"))
     workers = _workers(short_explorer)
     assert len(workers) == 2
     short_explorer.process.send_signal(how)
@@ -236,12 +235,15 @@ def test_what_a_killed_explorer_left_is_removed_at_the_next_start(
     short_explorer.process.wait()
     assert _gone(workers), "workers end with their server"
     assert list(short_explorer.scratch.glob("rote-ui-*"))
-    (short_explorer.scratch / "rote-ui-mine").mkdir()
-    (short_explorer.scratch / "rote-ui-mine" / "pid").write_text(str(os.getpid()), encoding="ascii")
     monkeypatch.setattr("tempfile.tempdir", str(short_explorer.scratch))
+    living = Store()
+    (short_explorer.scratch / "rote-ui-unknown").mkdir()
     store = Store()
-    assert {path.name for path in short_explorer.scratch.glob("rote-ui-*")} == {"rote-ui-mine", store.root.name}
+    names = {path.name for path in short_explorer.scratch.glob("rote-ui-*")}
+    assert names == {"rote-ui-unknown", living.root.name, store.root.name}
+    living.close()
     store.close()
+    assert {path.name for path in short_explorer.scratch.glob("rote-ui-*")} == {"rote-ui-unknown"}
 
 
 def test_the_command_refuses_in_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
 
 from rote.errors import RoteError, UsageError
+from rote.web.desk import Busy, Desk
 from rote.web.guard import MAX_JSON_BYTES
 
-__all__ = ["Handler", "answer", "flag", "guarded", "in_thread", "number", "read_json", "text", "texts", "told"]
+__all__ = [
+    "Handler",
+    "answer",
+    "file_answer",
+    "flag",
+    "guarded",
+    "in_thread",
+    "number",
+    "read_json",
+    "text",
+    "texts",
+    "told",
+]
 
 PAGE_HEADER = "x-rote-page"
 """Sent by the pages with every question."""
@@ -21,10 +36,30 @@ PAGE_HEADER = "x-rote-page"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def answer(record: Any, status: int = 200) -> Response:
+def answer(record: Any, status: int = 200, **headers: str) -> Response:
     """JSON that no browser takes for anything else; results are never cached."""
     body = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(body, status, {"cache-control": "no-store"}, "application/json")
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    # Half of a pair of surrogates, from the name of a file say, is written as JSON writes it.
+    content = body.encode("utf-8", "backslashreplace")
+    return Response(content, status, {"cache-control": "no-store", **named}, "application/json")
+
+
+def file_answer(path: Path, kind: str, **headers: str) -> Response:
+    """A file as it is now: it is open before the answer begins, and may be removed while it is sent."""
+    try:
+        file = path.open("rb")
+    except OSError:
+        raise UsageError("this file was removed; make it again.") from None
+    size = os.fstat(file.fileno()).st_size
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return StreamingResponse(_pieces(file), headers={**named, "content-length": str(size)}, media_type=kind)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(1 << 18):
+            yield piece
 
 
 async def read_json(request: Request) -> dict[str, Any]:
@@ -36,7 +71,9 @@ async def read_json(request: Request) -> dict[str, Any]:
             raise UsageError(f"a request may carry {MAX_JSON_BYTES:,} bytes, this one has more.")
     try:
         found = json.loads(body)
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
+        # Also what only Python takes for JSON: numbers that are none, halves of characters.
         raise UsageError("the request holds no JSON.") from None
     if not isinstance(found, dict):
         raise UsageError("the request holds no JSON object.")
@@ -49,29 +86,32 @@ def guarded(work: Handler) -> Handler:
     async def handle(request: Request) -> Response:
         try:
             return await work(request)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Busy as error:
+            return answer({"error": str(error)}, 503, retry_after=str(error.seconds))
         except RoteError as error:
-            # The pages show the sentence, and a browser would put any other status on its console as a fault.
-            return answer({"error": str(error)}, 200 if PAGE_HEADER in request.headers else 400)
+            sentence = str(error)
+        except OSError as error:
+            sentence = f"a file could not be read or written: {error.strerror or error}."
+        # The pages show the sentence, and a browser would put any other status on its console as a fault.
+        return answer({"error": sentence}, 200 if PAGE_HEADER in request.headers else 400)
 
     return handle
 
 
-def in_thread(ask: Callable[[Request], Any]) -> Handler:
-    """A handler whose work may block, and whose result is JSON."""
+def told(work: Callable[[Request], Awaitable[Any]]) -> Handler:
+    """A handler whose result is JSON."""
 
-    async def work(request: Request) -> Response:
-        return answer(await run_in_threadpool(ask, request))
+    async def tell(request: Request) -> Response:
+        return answer(await work(request))
 
-    return guarded(work)
+    return guarded(tell)
 
 
-def told(ask: Callable[[Request, dict[str, Any]], Any]) -> Handler:
-    """The same for a request that carries a JSON object."""
-
-    async def work(request: Request) -> Response:
-        return answer(await run_in_threadpool(ask, request, await read_json(request)))
-
-    return guarded(work)
+def in_thread(desk: Desk, ask: Callable[[Request], Any]) -> Handler:
+    """A handler whose work may block for a moment, and whose result is JSON."""
+    return told(lambda request: desk.do(request, partial(ask, request)))
 
 
 def text(record: Mapping[str, Any], name: str, most: int = 2000) -> str | None:

@@ -7,15 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rote.web import asking, building, capacity, runs, theorems
-from rote.web.answers import Handler, in_thread
+from rote.web.answers import Handler, in_thread, told
 from rote.web.assets import PAGES, Assets
-from rote.web.guard import Guard, own_hosts
+from rote.web.guard import Guard, own_hosts, refusal_text
 
 if TYPE_CHECKING:
     from rote.web.state import State
@@ -35,26 +35,38 @@ def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
         *(Route(f"/{name}", _page(shown, name)) for name in PAGES),
         Route("/static/{mark}/{name}", _part(shown)),
         Route("/favicon.ico", lambda request: Response(status_code=204)),
-        Route("/api/bounds", _quick(partial(capacity.bounds_answer, slow=False))),
-        Route("/api/bounds/all", in_thread(lambda request: _all_bounds(state, request))),
-        Route("/api/plan", _quick(capacity.plan_answer)),
-        Route("/api/theorems", _quick(lambda query: theorems.theorems_answer())),
+        Route("/api/bounds", _quick(state, partial(capacity.bounds_answer, slow=False))),
+        Route("/api/bounds/all", _all_bounds(state)),
+        Route("/api/plan", _quick(state, capacity.plan_answer)),
+        Route("/api/theorems", _quick(state, lambda query: theorems.theorems_answer())),
         *building.routes(state),
         *asking.routes(state),
         *runs.routes(state),
     ]
-    return Guard(Starlette(routes=routes), own_hosts(port))
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such, Exception: _fault})
+    app.router.redirect_slashes = False
+    return Guard(app, own_hosts(port))
 
 
-def _all_bounds(state: State, request: Request) -> Any:
+async def _no_such(request: Request, error: Exception) -> Response:
+    """What Starlette refuses: an address or a method that is not there."""
+    assert isinstance(error, HTTPException)
+    sentence = "there is no such page." if error.status_code == 404 else "this address does not take this method."
+    return Response(refusal_text(sentence), error.status_code, error.headers, "text/plain")
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    return Response(refusal_text("a fault in rote itself; its log says more."), 500, media_type="text/plain")
+
+
+def _all_bounds(state: State) -> Handler:
     """The same with the theorems that search, in a process of its own, so that sliders go on moving."""
-    return state.reader.call("bounds", dict(request.query_params), seconds=60)
+    return told(lambda request: state.reader.ask(request, "bounds", dict(request.query_params), seconds=30))
 
 
-def _quick(ask: Ask) -> Handler:
+def _quick(state: State, ask: Ask) -> Handler:
     """A question that is answered from its address alone."""
-
-    return in_thread(lambda request: ask(dict(request.query_params)))
+    return in_thread(state.light, lambda request: ask(dict(request.query_params)))
 
 
 def _page(assets: Assets, name: str) -> Handler:
@@ -70,9 +82,8 @@ def _part(assets: Assets) -> Handler:
         if part is None:
             return Response("rote: there is no such part.\n", 404, media_type="text/plain")
         headers = {"cache-control": _FOR_EVER, "vary": "accept-encoding", "content-type": part.kind}
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            packed = await run_in_threadpool(lambda: part.packed)
-            return Response(packed, headers={**headers, "content-encoding": "gzip"})
+        if part.packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(part.packed, headers={**headers, "content-encoding": "gzip"})
         return Response(part.content, headers=headers)
 
     return work

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from rote.errors import UsageError
-from rote.web.answers import in_thread, number, texts, told
+from rote.errors import DataError, UsageError
+from rote.web.answers import in_thread, number, read_json, texts, told
+from rote.web.capacity import whole
 from rote.web.commands import command
+from rote.web.figures import read_object
 from rote.web.store import has_words
 
 if TYPE_CHECKING:
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["routes"]
 
-ASK_SECONDS = 120.0
+ASK_SECONDS = 30.0
 
 
 def routes(state: State) -> list[Route]:
     """The questions of this page."""
     return [
-        Route("/api/models", in_thread(lambda request: {"models": models(state)})),
-        Route("/api/models/{id}", in_thread(partial(_about, state))),
-        Route("/api/models/{id}/complete", in_thread(partial(_complete, state))),
+        Route("/api/models", in_thread(state.light, lambda request: {"models": models(state)})),
+        Route("/api/models/{id}", told(partial(_about, state))),
+        Route("/api/models/{id}/complete", told(partial(_complete, state))),
         Route("/api/models/{id}/ask", told(partial(_ask, state)), methods=["POST"]),
     ]
 
@@ -43,10 +44,10 @@ def models(state: State) -> list[dict[str, Any]]:
     lying = []
     for item in state.folder.look("model"):
         try:
-            certificate = json.loads((item.path / "certificate.json").read_bytes()[:50_000_000])
-        except (OSError, ValueError):
+            certificate = read_object(item.path / "certificate.json")
+        except DataError:
             continue
-        if isinstance(certificate, dict) and has_words(item.path):
+        if has_words(item.path):
             lying.append({"id": item.id, "name": item.name, "from": "folder", **_summary(certificate)})
     return built + lying
 
@@ -55,7 +56,7 @@ def _summary(certificate: dict[str, Any]) -> dict[str, Any]:
     return {name: certificate.get(name) for name in ("facts", "construction", "params", "dtype")}
 
 
-def _model(state: State, id_: str) -> tuple[dict[str, Any], str]:
+def _found(state: State, id_: str) -> tuple[dict[str, Any], str]:
     """What the worker needs to load a model, and the name that a command would use."""
     for build in state.builds.finished():
         if build.id == id_:
@@ -64,28 +65,30 @@ def _model(state: State, id_: str) -> tuple[dict[str, Any], str]:
     return {"folder": str(item.path)}, item.name
 
 
-def _about(state: State, request: Request) -> dict[str, Any]:
-    args, name = _model(state, request.path_params["id"])
-    return {**state.reader.call("about", args, seconds=ASK_SECONDS), "name": name}
+async def _model(state: State, request: Request) -> tuple[dict[str, Any], str]:
+    return await state.light.do(request, partial(_found, state, request.path_params["id"]))
 
 
-def _complete(state: State, request: Request) -> dict[str, Any]:
-    args, _ = _model(state, request.path_params["id"])
-    query = request.query_params
-    prefix, position = query.get("prefix", "")[:200], query.get("position", "0")
-    if not position.isdecimal() or len(position) > 6:
-        raise UsageError("position must be a whole number.")
-    wanted = {**args, "prefix": prefix, "position": int(position)}
-    return {"tokens": state.reader.call("complete", wanted, seconds=ASK_SECONDS)}
+async def _about(state: State, request: Request) -> dict[str, Any]:
+    args, name = await _model(state, request)
+    return {**await state.reader.ask(request, "about", args, seconds=ASK_SECONDS), "name": name}
 
 
-def _ask(state: State, request: Request, record: dict[str, Any]) -> dict[str, Any]:
+async def _complete(state: State, request: Request) -> dict[str, Any]:
+    position = whole(request.query_params, "position", 0)
+    wanted = {"prefix": request.query_params.get("prefix", "")[:200], "position": position}
+    args, _ = await _model(state, request)
+    return {"tokens": await state.reader.ask(request, "complete", {**args, **wanted}, seconds=ASK_SECONDS)}
+
+
+async def _ask(state: State, request: Request) -> dict[str, Any]:
+    record = await read_json(request)
     words = texts(record, "words")
     if words is None:
         raise UsageError("type a context to ask about.")
     top = number(record, "top") or 5
     if not 1 <= top <= 50:
         raise UsageError(f"top must be from 1 to 50, got {top}.")
-    args, name = _model(state, request.path_params["id"])
-    said = state.reader.call("ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS)
+    args, name = await _model(state, request)
+    said = await state.reader.ask(request, "ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS)
     return {**said, "command": command("ask", name, *words, top=None if top == 5 else top)}

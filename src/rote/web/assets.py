@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import threading
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
@@ -30,16 +29,13 @@ PAGES = {
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
-    """One file, as it is and compressed."""
+    """One file, as it is and, after a moment, compressed."""
 
     content: bytes
     kind: str
-
-    @cached_property
-    def packed(self) -> bytes:
-        return gzip.compress(self.content, 6, mtime=0)
+    packed: bytes | None = None
 
 
 class Assets:
@@ -77,10 +73,10 @@ class Assets:
         return text.replace("{{version}}", __version__).encode()
 
     def warm(self) -> None:
-        """Compress in the background, so that no first visitor waits for it."""
+        """Compress in the background, so that nobody waits for it."""
 
         def work() -> None:
             for part in self.parts.values():
-                _ = part.packed
+                part.packed = gzip.compress(part.content, 6, mtime=0)
 
         threading.Thread(target=work, name="rote-ui-compress", daemon=True).start()

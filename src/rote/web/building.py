@@ -7,14 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from rote.config import check_dtype
 from rote.data.reading import check_on_conflict, check_tokens
-from rote.errors import DataError, UnknownName, UsageError
-from rote.web.answers import Handler, answer, flag, guarded, in_thread, number, text, texts, told
+from rote.errors import UnknownName, UsageError
+from rote.web.answers import file_answer, flag, guarded, in_thread, number, read_json, text, texts, told
 from rote.web.commands import command
 from rote.web.jobs import Build
 from rote.web.options import SHAPE, architectures, constructions_answer, given_options
@@ -27,25 +26,25 @@ if TYPE_CHECKING:
 
 __all__ = ["routes"]
 
-CHECK_SECONDS = 120.0
-_PATIENCE = 5
-"""So many times the limit is read, and thrown away, before the connection is cut."""
+CHECK_SECONDS = 60.0
+PREVIEW_SECONDS = 20.0
 
 
 def routes(state: State) -> list[Route]:
     """The questions of this page."""
+    quick = partial(in_thread, state.light)
     return [
-        Route("/api/shipped", in_thread(lambda request: _shipped())),
-        Route("/api/constructions", in_thread(lambda request: constructions_answer())),
-        Route("/api/warm", in_thread(partial(_warm, state)), methods=["POST"]),
-        Route("/api/uploads", _upload(state), methods=["POST"]),
+        Route("/api/shipped", quick(lambda request: _shipped())),
+        Route("/api/constructions", quick(lambda request: constructions_answer())),
+        Route("/api/warm", told(partial(_warm, state)), methods=["POST"]),
+        Route("/api/uploads", told(partial(_upload, state)), methods=["POST"]),
         Route("/api/check", told(partial(_check, state)), methods=["POST"]),
-        Route("/api/builds", in_thread(lambda request: {"builds": state.builds.records()}), methods=["GET"]),
+        Route("/api/builds", quick(lambda request: {"builds": state.builds.records()}), methods=["GET"]),
         Route("/api/builds", told(partial(_start, state)), methods=["POST"]),
-        Route("/api/builds/{id}", in_thread(partial(_one, state)), methods=["GET"]),
-        Route("/api/builds/{id}", in_thread(partial(_forget, state)), methods=["DELETE"]),
-        Route("/api/builds/{id}/cancel", in_thread(partial(_cancel, state)), methods=["POST"]),
-        Route("/api/builds/{id}/zip", _zip(state)),
+        Route("/api/builds/{id}", quick(partial(_one, state)), methods=["GET"]),
+        Route("/api/builds/{id}", quick(partial(_forget, state)), methods=["DELETE"]),
+        Route("/api/builds/{id}/cancel", quick(partial(_cancel, state)), methods=["POST"]),
+        Route("/api/builds/{id}/zip", guarded(partial(_zip, state))),
     ]
 
 
@@ -55,52 +54,39 @@ def _shipped() -> list[dict[str, Any]]:
     return [item.to_dict() for item in available()]
 
 
-def _warm(state: State, request: Request) -> dict[str, Any]:
-    (state.builder if request.query_params.get("builder") == "1" else state.reader).warm()
+async def _warm(state: State, request: Request) -> dict[str, Any]:
+    (state.builds if request.query_params.get("builder") == "1" else state.reader).worker.warm()
     return {}
 
 
-def _upload(state: State) -> Handler:
-    """The body is the file. Bytes and lines are counted while it comes in, and what is too much is never kept."""
-
-    async def work(request: Request) -> Response:
-        id_, label, kind, path = state.store.begin_upload(request.query_params.get("name", ""))
-        size = lines = 0
-        try:
-            with path.open("wb") as file:
-                async for piece in request.stream():
-                    size += len(piece)
-                    lines += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
-                    if size <= MAX_UPLOAD_BYTES and lines <= MAX_UPLOAD_LINES:
-                        file.write(piece)
-                    elif size > _PATIENCE * MAX_UPLOAD_BYTES:
-                        break
-            # Refused only now, so that a browser has sent all and hears the sentence.
-            _refuse_long(label, size, lines)
-            upload = Upload(id_, label, kind, path, size)
-            content = await run_in_threadpool(
-                state.reader.call, "columns", {"source": _of_upload(upload)}, seconds=CHECK_SECONDS
-            )
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        state.store.keep_upload(upload, state.builds.sources_in_use())
-        return answer({"id": id_, "label": label, "size": size, **content})
-
-    return guarded(work)
+async def _upload(state: State, request: Request) -> dict[str, Any]:
+    """The body is the file."""
+    id_, path = state.store.begin_upload()
+    try:
+        with state.incoming.one():
+            size, lines = await _received(request, path)
+        # Refused only now, so that a browser has sent all and hears the sentence.
+        name = request.query_params.get("name", "")
+        upload = await state.light.do(request, partial(state.store.named_upload, id_, name, size, lines))
+        wanted = {"source": _of_upload(upload)}
+        content = await state.reader.ask(request, "columns", wanted, seconds=PREVIEW_SECONDS)
+    except BaseException:
+        state.store.drop_upload(id_)
+        raise
+    state.store.keep_upload(upload, state.builds.sources_in_use())
+    return {"id": id_, "label": upload.label, "size": size, **content}
 
 
-def _refuse_long(label: str, size: int, lines: int) -> None:
-    if size > MAX_UPLOAD_BYTES:
-        raise DataError(
-            f"{label} is larger than {MAX_UPLOAD_BYTES // 10**6} MB, the most that this page takes; "
-            "`rote build` on the command line takes more."
-        )
-    if lines > MAX_UPLOAD_LINES:
-        raise DataError(
-            f"{label} has more than {MAX_UPLOAD_LINES:,} lines, the most that this page takes; "
-            "`rote build` on the command line takes more."
-        )
+async def _received(request: Request, path: Path) -> tuple[int, int]:
+    """Bytes and lines of a body. They are counted while it comes in, and what is too much is never kept."""
+    size = lines = 0
+    with path.open("wb") as file:
+        async for piece in request.stream():
+            size += len(piece)
+            lines += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
+            if size <= MAX_UPLOAD_BYTES and lines <= MAX_UPLOAD_LINES:
+                file.write(piece)
+    return size, lines
 
 
 def _of_upload(upload: Upload) -> dict[str, str]:
@@ -153,18 +139,20 @@ def _named(reading: dict[str, Any]) -> str | None:
     return None if reading["with_"] == "auto" else str(reading["with_"])
 
 
-def _check(state: State, request: Request, record: dict[str, Any]) -> dict[str, Any]:
-    reading = _reading(state, record)
+async def _check(state: State, request: Request) -> dict[str, Any]:
+    record = await read_json(request)
+    reading = await state.light.do(request, partial(_reading, state, record))
     source = reading["source"]
     name = source.get("shipped") or source["label"]
-    checked = state.reader.call("check", reading, seconds=CHECK_SECONDS)
+    checked = await state.reader.ask(request, "check", reading, seconds=CHECK_SECONDS)
     # Where there is nothing to check, the plans are the answer.
     verb, more = ("plan", {"with_": _named(reading)}) if checked["findings"] is None else ("check", {})
     return {**checked, "command": command(verb, name, **more, **_read_options(reading))}
 
 
-def _start(state: State, request: Request, record: dict[str, Any]) -> dict[str, Any]:
-    build = _build(state, record)
+async def _start(state: State, request: Request) -> dict[str, Any]:
+    record = await read_json(request)
+    build = await state.light.do(request, partial(_build, state, record))
     state.builds.add(build)
     return {"id": build.id}
 
@@ -200,13 +188,11 @@ def _build(state: State, record: dict[str, Any]) -> Build:
     args = {**reading, "shape": shape, "partial": partial, "dtype": dtype, "arch": arch, "seed": seed}
     args["zip_name"] = f"{stem}-model"
     title = f"{name}, {with_}" if with_ != "auto" else name
-    return Build(id_, title, args, said, state.store.model_folder(id_), source)
+    return Build(id_, title, args, said, state.store.build_home(id_), source)
 
 
 def _one(state: State, request: Request) -> dict[str, Any]:
-    id_ = request.path_params["id"]
-    build = state.builds.get(id_)
-    record = next(one for one in state.builds.records() if one["id"] == id_)
+    build, record = state.builds.record(request.path_params["id"])
     return {**record, "certificate": build.certificate, "sheet": build.sheet, "speaks": has_words(build.folder)}
 
 
@@ -220,16 +206,9 @@ def _forget(state: State, request: Request) -> dict[str, Any]:
     return {}
 
 
-def _zip(state: State) -> Handler:
-    async def work(request: Request) -> Response:
-        build = state.builds.get(request.path_params["id"])
-        if build.state != "done":
-            raise UsageError("this build is not finished, so there is nothing to download.")
-        return FileResponse(
-            build.folder.with_suffix(".zip"),
-            media_type="application/zip",
-            filename=f"{build.args['zip_name']}.zip",
-            headers={"cache-control": "no-store"},
-        )
-
-    return guarded(work)
+async def _zip(state: State, request: Request) -> Response:
+    build = state.builds.get(request.path_params["id"])
+    if build.state != "done":
+        raise UsageError("this build is not finished, so there is nothing to download.")
+    named = f'attachment; filename="{build.args["zip_name"]}.zip"'
+    return file_answer(build.zip, "application/zip", content_disposition=named, cache_control="no-store")

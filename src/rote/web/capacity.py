@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -13,7 +14,7 @@ from rote.errors import RoteError, UnknownName, UsageError
 from rote.theorems import Bound, Demand, Setting, registry
 from rote.web.commands import command
 
-__all__ = ["AXES", "bounds_answer", "plan_answer"]
+__all__ = ["AXES", "bounds_answer", "plan_answer", "whole"]
 
 AXES: dict[str, tuple[int, int, int | None]] = {
     "heads": (1, 128, 8),
@@ -36,7 +37,7 @@ def whole(query: Mapping[str, str], name: str, usual: int | None) -> int | None:
     text = query.get(name, "").strip()
     if not text:
         return usual
-    if not text.lstrip("-").isdecimal() or len(text) > 15:
+    if not re.fullmatch(r"-?[0-9]{1,15}", text):
         raise UsageError(f"{name} must be a whole number, got {text[:40]!r}.")
     return int(text)
 

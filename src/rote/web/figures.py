@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +11,42 @@ from rote.errors import DataError
 from rote.plot import Figure
 from rote.plot.interactive import plots
 
-__all__ = ["entry_answer", "entry_line", "figure_answer"]
+__all__ = ["entry_answer", "entry_line", "figure_answer", "read_object"]
 
 _MOST_BYTES = 5_000_000
 _WORDS = ("entry", "title", "source", "question", "claim", "verdict", "sentence", "answer", "mode", "command")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; numbers that JSON does not know become nothing."""
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; numbers that are none, or that no float holds, become nothing."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise DataError(f"{path.name} is larger than {_MOST_BYTES // 10**6} MB, which no figure is.")
-        record = json.loads(path.read_bytes(), parse_constant=lambda name: None)
+            raise DataError(f"{path.name} is larger than {_MOST_BYTES // 10**6} MB, and nothing that is shown here is.")
+        record = json.loads(path.read_bytes(), parse_constant=_held, parse_float=_held, parse_int=_held)
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path.name} cannot be read as JSON ({type(error).__name__}); reproduce it again.") from None
+        raise DataError(f"{path.name} cannot be read as JSON ({type(error).__name__}); make it again.") from None
     if not isinstance(record, dict):
-        raise DataError(f"{path.name} holds no JSON object; reproduce it again.")
+        raise DataError(f"{path.name} holds no JSON object; make it again.")
     return record
+
+
+def _held(text: str) -> int | float | None:
+    """A number as it is written, if a float can hold it."""
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    return number if any(mark in text for mark in ".eE") else int(text)
 
 
 def entry_line(folder: Path) -> dict[str, Any]:
     """An entry for the list."""
-    record = _read(folder / "entry.json")
+    record = read_object(folder / "entry.json")
     return {name: str(record.get(name) or "") for name in ("entry", "title", "verdict", "mode")}
 
 
 def entry_answer(folder: Path) -> dict[str, Any]:
     """An entry with its figures as plots. Figures are found by listing the folder, never by a name in a file."""
-    record = _read(folder / "entry.json")
+    record = read_object(folder / "entry.json")
     lying = {path.stem: path for path in sorted(folder.glob("*.json")) if path.name != "entry.json" and path.is_file()}
     listed = record.get("figures")
     named = [str(one.get("name")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
@@ -46,7 +55,9 @@ def entry_answer(folder: Path) -> dict[str, Any]:
         **{name: str(record.get(name) or "") for name in _WORDS},
         "deviations": [str(one) for one in deviations] if isinstance(deviations, list) else [],
         "figures": [
-            figure_answer(Figure.from_dict(_read(lying[name]))) for name in (named or list(lying)) if name in lying
+            figure_answer(Figure.from_dict(read_object(lying[name])))
+            for name in (named or list(lying))
+            if name in lying
         ],
     }
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["CONTENT_POLICY", "MAX_JSON_BYTES", "Guard", "own_hosts"]
+__all__ = ["CONTENT_POLICY", "MAX_JSON_BYTES", "Guard", "own_hosts", "refusal_headers", "refusal_text"]
 
 MAX_JSON_BYTES = 256 * 1024
 """The most that a request may carry, uploads aside."""
@@ -45,6 +44,7 @@ class Guard:
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
         self.app = app
         self.hosts = frozenset(hosts)
+        self.origins = frozenset(f"http://{host}" for host in self.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -71,7 +71,7 @@ class Guard:
         if headers.get(b"host", "").lower() not in self.hosts:
             return 421, "this explorer answers only to its own address on this machine."
         origin = headers.get(b"origin")
-        if origin is not None and not self._is_own(origin):
+        if origin is not None and origin.lower() not in self.origins:
             return 403, "this request came from a page of another site."
         if headers.get(b"sec-fetch-site", "none") == "cross-site" and headers.get(b"sec-fetch-mode") != "navigate":
             return 403, "this request came from a page of another site."
@@ -79,13 +79,19 @@ class Guard:
             return 405, "this explorer knows GET, POST and DELETE."
         return None
 
-    def _is_own(self, origin: str) -> bool:
-        parts = urlsplit(origin)
-        return parts.scheme == "http" and parts.netloc.lower() in self.hosts
+
+def refusal_text(sentence: str) -> bytes:
+    """A refusal as a line of text."""
+    return f"rote: {sentence}\n".encode()
+
+
+def refusal_headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers of such a line."""
+    start = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    return [*start, *_HEADERS]
 
 
 async def _refuse(send: Send, status: int, sentence: str) -> None:
-    body = f"rote: {sentence}\n".encode()
-    start = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*start, *_HEADERS]})
+    body = refusal_text(sentence)
+    await send({"type": "http.response.start", "status": status, "headers": refusal_headers(body)})
     await send({"type": "http.response.body", "body": body})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rote.errors import RoteError, UsageError
+from rote.web.desk import Busy
 from rote.web.pool import Gone, Worker
 
 __all__ = ["Build", "Builds", "State"]
@@ -27,7 +29,8 @@ class Build:
     title: str
     args: dict[str, Any]
     command: str
-    folder: Path
+    home: Path
+    """All that it writes: the model, its zip, and whatever lies about while it is made."""
     source: dict[str, Any]
     state: State = "queued"
     stage: str = ""
@@ -43,6 +46,19 @@ class Build:
     began: float | None = None
     ended: float | None = None
     cancelled: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The model directory."""
+        return self.home / "model"
+
+    @property
+    def zip(self) -> Path:
+        return self.home / "model.zip"
+
+    def clear(self) -> None:
+        """Remove its files."""
+        shutil.rmtree(self.home, ignore_errors=True)
 
     def record(self, position: int | None) -> dict[str, Any]:
         """What the page is told."""
@@ -78,12 +94,17 @@ class Builds:
         with self._change:
             waiting = sum(1 for one in self._all.values() if one.state in ("queued", "running"))
             if waiting >= MOST_QUEUED:
-                raise UsageError(f"{waiting} builds are waiting already; let some finish, or cancel them.")
+                raise Busy(f"{waiting} builds are waiting already; cancel some, or let them finish")
             self._all[build.id] = build
-            finished = [id_ for id_, one in self._all.items() if one.state in ("failed", "cancelled")]
-            for id_ in finished[: max(0, len(self._all) - MOST_KEPT)]:
-                del self._all[id_]
+            # The oldest make room, those that came to nothing first.
+            over = [one for one in self._all.values() if one.state in ("failed", "cancelled", "done")]
+            over.sort(key=lambda one: one.state == "done")
+            old = over[: max(0, len(self._all) - MOST_KEPT)]
+            for one in old:
+                del self._all[one.id]
             self._change.notify_all()
+        for one in old:
+            one.clear()
 
     def get(self, id_: str) -> Build:
         found = self._all.get(id_)
@@ -92,15 +113,22 @@ class Builds:
         return found
 
     def finished(self) -> list[Build]:
-        return [build for build in self._all.values() if build.state == "done"]
+        with self._change:
+            return [build for build in self._all.values() if build.state == "done"]
 
     def sources_in_use(self) -> frozenset[str]:
         """Uploads that builds still need: to be built, or to be asked about."""
-        return frozenset(
-            str(build.source.get("upload"))
-            for build in self._all.values()
-            if build.state in ("queued", "running", "done")
-        )
+        with self._change:
+            return frozenset(
+                str(build.source.get("upload"))
+                for build in self._all.values()
+                if build.state in ("queued", "running", "done")
+            )
+
+    def record(self, id_: str) -> tuple[Build, dict[str, Any]]:
+        """One build, and what the page is told about it."""
+        with self._change:
+            return self.get(id_), next(one for one in self.records() if one["id"] == id_)
 
     def records(self) -> list[dict[str, Any]]:
         """All builds, newest first."""
@@ -123,14 +151,12 @@ class Builds:
 
     def forget(self, id_: str) -> None:
         """Remove a finished build from the list, and its files."""
-        import shutil
-
         with self._change:
             build = self.get(id_)
             if build.state in ("queued", "running"):
                 raise UsageError("this build is not finished; cancel it first.")
             del self._all[id_]
-        shutil.rmtree(build.folder, ignore_errors=True)
+        build.clear()
 
     def close(self) -> None:
         with self._change:
@@ -152,6 +178,8 @@ class Builds:
     def _run(self) -> None:
         while (build := self._next()) is not None:
             state, message, result = self._built(build)
+            if state != "done":
+                build.clear()
             with self._change:
                 build.message, build.ended = message, time.time()
                 build.certificate, build.sheet = result.get("certificate"), result.get("sheet")

@@ -96,6 +96,9 @@ def _real(record: Mapping[str, Any], name: str) -> float | None:
     value = record[name]
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise UsageError(f"{name} must be a number, got {str(value)[:40]!r}.")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise UsageError(f"{name} must be a number, got {str(value)[:40]!r}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -36,13 +37,19 @@ class Late(RoteError):
 
 
 class Worker:
-    """One process. `call` waits for its turn; `stop` ends what runs now."""
+    """One process. `call` waits for its turn; `stop` ends what runs now.
 
-    def __init__(self, name: str) -> None:
+    Its temporary files go into `scratch`, which is emptied when a new process takes the place of one that was ended.
+    """
+
+    def __init__(self, name: str, scratch: Path | None = None) -> None:
         self.name = name
+        self.scratch = scratch
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
         self._start = threading.Lock()
+        self._ticket: object = None
+        self._warming: threading.Thread | None = None
         self._closed = False
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -57,6 +64,10 @@ class Worker:
                 env.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) - 1)))
                 home = str(Path(__file__).resolve().parents[2])
                 env["PYTHONPATH"] = os.pathsep.join([home, *filter(None, [env.get("PYTHONPATH")])])
+                if self.scratch is not None:
+                    shutil.rmtree(self.scratch, ignore_errors=True)
+                    self.scratch.mkdir(parents=True)
+                    env["TMPDIR"] = str(self.scratch)
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "rote.web.worker"],
                     stdin=subprocess.PIPE,
@@ -69,18 +80,30 @@ class Worker:
 
     def warm(self) -> None:
         """Start the process and let it load what it needs, without waiting for it."""
-        threading.Thread(target=self._warm, name=f"rote-ui-warm-{self.name}", daemon=True).start()
+        with self._start:
+            if self._warming is not None and self._warming.is_alive():
+                return
+            self._warming = threading.Thread(target=self._warm, name=f"rote-ui-warm-{self.name}", daemon=True)
+            self._warming.start()
 
     def _warm(self) -> None:
         with contextlib.suppress(RoteError):
             self.call("warm", {})
 
     def call(
-        self, task: str, args: Mapping[str, Any], *, notice: Notice | None = None, seconds: float | None = None
+        self,
+        task: str,
+        args: Mapping[str, Any],
+        *,
+        notice: Notice | None = None,
+        seconds: float | None = None,
+        ticket: object = None,
     ) -> Any:
-        """The result of a task; refusals, an early end and lateness are raised."""
+        """The result of a task; refusals, an early end and lateness are raised. `ticket` is for `stop`."""
         with self._turn:
             process = self._running()
+            with self._start:
+                self._ticket = ticket
             late = threading.Event()
             timer = None
             if seconds is not None:
@@ -95,6 +118,8 @@ class Worker:
                     raise Late(f"this took longer than {seconds:.0f} seconds and was stopped.") from None
                 raise Gone("the work was stopped before it was done.") from error
             finally:
+                with self._start:
+                    self._ticket = None
                 if timer is not None:
                     timer.cancel()
 
@@ -116,11 +141,12 @@ class Worker:
                 notice(answer["notice"])
         raise Gone("the work was stopped before it was done.")
 
-    def stop(self) -> None:
-        """End what runs now."""
-        process = self._process
-        if process is not None and process.poll() is None:
-            process.kill()
+    def stop(self, ticket: object = None) -> None:
+        """End what runs now; with a ticket, only if it runs for that one."""
+        with self._start:
+            process = self._process
+            if process is not None and process.poll() is None and ticket in (None, self._ticket):
+                process.kill()
 
     def close(self) -> None:
         """End for good."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,8 +28,6 @@ _grids: dict[tuple[str, int], list[tuple[str, bool, frozenset[str]]]] = {}
 
 def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """Every sweep in a file: what is done, what is left of the grids beside it, how fast it goes, the newest rows."""
-    from rote.analyse.fit.points import is_number
-
     rows = _rows(args, [])
     names = dict.fromkeys(str(row["sweep"]) for row in rows)
     grids = [grid for path in args["grids"] for grid in _grid(Path(path))]
@@ -36,17 +36,17 @@ def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "sweeps": [_sweep(name, [row for row in rows if row["sweep"] == name], grids) for name in names],
         "open": _is_open(Path(args["path"])),
         "varying": _varying(rows),
-        "y": [name for name in _Y if any(is_number(row.get(name)) for row in rows)],
+        "y": [name for name in _Y if any(_is_number(row.get(name)) for row in rows)],
     }
 
 
 def _rows(args: Mapping[str, Any], where: Sequence[str]) -> list[dict[str, Any]]:
     from rote.measurement.where import select
 
-    return list(select(_all_rows(Path(args["path"]), Path(args["scratch"])), list(where)))
+    return list(select(_all_rows(Path(args["path"])), list(where)))
 
 
-def _all_rows(path: Path, scratch: Path) -> list[dict[str, Any]]:
+def _all_rows(path: Path) -> list[dict[str, Any]]:
     """Every row. SQLite leaves files beside a database that it opens, so one that nobody writes to is copied first."""
     from rote.measurement import Journal
 
@@ -57,10 +57,11 @@ def _all_rows(path: Path, scratch: Path) -> list[dict[str, Any]]:
         stat = path.stat()
         key = (str(path), stat.st_mtime_ns, stat.st_size)
         if key not in _read:
-            copy = scratch / "journal.db"
-            copy.write_bytes(path.read_bytes())
-            with Journal(copy, write=False) as journal:
-                rows = list(journal.rows())
+            with tempfile.TemporaryDirectory() as scratch:
+                copy = Path(scratch) / "journal.db"
+                copy.write_bytes(path.read_bytes())
+                with Journal(copy, write=False) as journal:
+                    rows = list(journal.rows())
             _read.clear()
             _read[key] = rows
     except OSError as error:
@@ -115,6 +116,10 @@ def _shown(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.5g}") if math.isfinite(value) else None
     return value if isinstance(value, (int, str)) or value is None else str(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _varying(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -172,7 +177,9 @@ def _report(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """One page from results and reproduced figures, by `rote.lab.report`."""
     from rote.lab.report import report
 
-    page = report([_lasting(Path(path), Path(args["out"])) for path in args["sources"]], args["out"])
+    out = Path(args["out"])
+    page = report([_lasting(Path(path), out) for path in args["sources"]], out)
+    shutil.rmtree(out.with_suffix(""), ignore_errors=True)
     return {"bytes": page.n_bytes, "sections": len(page.sections)}
 
 

@@ -55,7 +55,7 @@ class Folder:
             name = place.relative_to(self.root).as_posix()
             if name == ".":
                 name = self.root.resolve().name
-            mark = hashlib.sha256(f"{what}\n{name}".encode()).hexdigest()[:12]
+            mark = hashlib.sha256(f"{what}\n{name}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
             items.append(Item(mark, what, name, place))
         return sorted(items, key=lambda item: item.name)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -44,7 +46,15 @@ def serve(port: int, folder: Path, *, browser: bool, say: Callable[[str], None])
         raise MissingExtra("starlette", "ui", "the explorer") from None
     from rote.web.app import create_app
     from rote.web.assets import Assets
+    from rote.web.connections import Connection
     from rote.web.state import State
+
+    class Server(uvicorn.Server):
+        """Ends what is being worked on before it waits for those who ask."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await asyncio.to_thread(state.hush)
+            await super().shutdown(sockets)
 
     if not folder.is_dir():
         raise UsageError(f"--dir must name a folder, and {folder} is none.")
@@ -56,6 +66,8 @@ def serve(port: int, folder: Path, *, browser: bool, say: Callable[[str], None])
         app = create_app(state, number, assets)
         config = uvicorn.Config(
             app,
+            http=Connection,
+            loop="asyncio",
             log_level="error",
             access_log=False,
             ws="none",
@@ -70,7 +82,9 @@ def serve(port: int, folder: Path, *, browser: bool, say: Callable[[str], None])
             opener.daemon = True
             opener.start()
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+            # Pages share the interpreter with short questions; let them have it back soon.
+            sys.setswitchinterval(0.001)
+            Server(config).run(sockets=[listening])
     finally:
         listening.close()
         state.close()

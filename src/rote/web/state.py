@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rote.web.desk import Desk, Places, Reader
 from rote.web.jobs import Builds
 from rote.web.pool import Worker
 from rote.web.scan import Folder
@@ -19,20 +20,28 @@ class State:
 
     folder: Folder
     store: Store = field(default_factory=Store)
-    reader: Worker = field(default_factory=lambda: Worker("reader"))
+    light: Desk = field(default_factory=lambda: Desk("light", hands=2, places=64))
+    """Does what takes a moment: more hands would only take the processor from the pages."""
+    incoming: Places = field(default_factory=lambda: Places(8, "files coming in"))
+    reader: Reader = field(init=False)
     """Answers what takes seconds at most: checks, questions, fits."""
-    builder: Worker = field(default_factory=lambda: Worker("builder"))
     builds: Builds = field(init=False)
 
     def __post_init__(self) -> None:
-        self.builds = Builds(self.builder)
+        self.reader = Reader(Worker("reader", self.store.scratch("reader")))
+        self.builds = Builds(Worker("builder", self.store.scratch("builder")))
 
     @classmethod
     def for_folder(cls, path: Path) -> State:
         return cls(Folder(path))
 
+    def hush(self) -> None:
+        """End whatever runs, so that nobody waits for an answer any more."""
+        self.light.close()
+        self.reader.close()
+        self.builds.close()
+
     def close(self) -> None:
         """End the processes, and remove everything that was written."""
-        self.builds.close()
-        self.reader.close()
+        self.hush()
         self.store.close()

@@ -141,6 +141,7 @@ def _build(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         notice({"stage": stage, "done": done, "total": total, "recalled": recalled, "n_facts": table.n_facts})
 
     folder = Path(args["folder"])
+    folder.parent.mkdir(parents=True, exist_ok=True)
     memory = build(
         table,
         args["with_"],

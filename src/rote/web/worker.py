@@ -45,12 +45,14 @@ def _answer(task: str, args: dict[str, Any], out: IO[bytes]) -> dict[str, Any]:
         return {"refused": str(error)}
     except MemoryError:
         return {"refused": "not enough memory for this; try a smaller shape or fewer facts."}
+    except OSError as error:
+        return {"refused": f"a file could not be read or written: {error.strerror or error}."}
     except Exception as error:
         return {"refused": f"a fault in rote itself, {type(error).__name__}: {str(error)[:300]}."}
 
 
 def _say(out: IO[bytes], record: dict[str, Any]) -> None:
-    out.write(json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    out.write(json.dumps(record, allow_nan=False).encode() + b"\n")
     out.flush()
 
 

@@ -219,6 +219,7 @@ def _fitted(
     """The added layers, and the rows that the original gets wrong; from the cache if the same fit was done before."""
     import torch
 
+    from rote.data._atomic import write_atomically
     from rote.solvers.graft.fit import Layer, fit_layers
 
     rows = list(_rows(bench.facts).values())
@@ -254,7 +255,8 @@ def _fitted(
     cache.put(f"{name}-base", base.float())
     # With where the draws have come to, so that what follows is the same whether the fit was done now or before.
     record = [layer.report for layer in layers], bench.rng.bit_generator.state
-    notes.write_text(json.dumps(record, default=lambda array: array.tolist()), encoding="utf-8")
+    text = json.dumps(record, default=lambda array: array.tolist())
+    write_atomically(notes, lambda part: part.write_text(text, encoding="utf-8"))
     return layers, base
 
 

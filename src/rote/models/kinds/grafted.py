@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -206,19 +207,47 @@ def fill_graft(part: Path, source: Source, tensors: Mapping[str, Tensor], n_adde
     }
 
 
+@dataclass(frozen=True)
+class _Record:
+    """What a certificate says about taking a graft off again."""
+
+    back: tuple[tuple[Path, str, str], ...]
+    """Files that get another name: where they are, the name, and the hash."""
+    own: frozenset[Path]
+    """Files of the graft's own."""
+
+    @classmethod
+    def of(cls, folder: Path, record: Any) -> _Record:
+        """The record of a certificate; names that lead out of the directory are refused."""
+        if not isinstance(record, Mapping):
+            raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+        try:
+            shards = [(folders.inside(folder, one["file"]), one["was"], one["sha256"]) for one in record["shards"]]
+            kept = [(folders.inside(folder / _KEPT, n), n, sha256) for n, sha256 in record["original_sha256"].items()]
+            own = (record["added"]["file"], "config.json", _INDEX, folders.CERTIFICATE)
+            moved = {folders.inside(folder, name) for name in own} | {path for path, _, _ in shards}
+        except (AttributeError, KeyError, TypeError):
+            raise CheckpointError(
+                f"{folder / folders.CERTIFICATE} does not say which files are the original's; it was edited."
+            ) from None
+        for _, name, _ in (*shards, *kept):
+            if folders.inside(folder, name).parent != folder:
+                raise CheckpointError(f"{folder / folders.CERTIFICATE} names a file {name!r} in a sub-directory.")
+        return cls((*shards, *kept), frozenset(moved))
+
+
 def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
     """Restore the original from a grafted directory, bit for bit; the names of the restored files.
 
     Without an `output` the directory itself becomes the original again.
     """
     folder = Path(directory)
-    record = folders.read_json(folder / folders.CERTIFICATE).get("graft")
-    if not isinstance(record, dict):
-        raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+    certificate = folders.read_json(folder / folders.CERTIFICATE)
+    record = _Record.of(folder, certificate.get("graft"))
     restored: list[str] = []
 
     def put(source: Path, target: Path, sha256: str) -> None:
-        if not source.is_file():
+        if not source.is_file() or source.is_symlink():
             raise CheckpointError(f"{source.parent} has no {source.name}; the grafted directory is incomplete.")
         shutil.copyfile(source, target)
         if folders.file_sha256(target) != sha256:
@@ -229,13 +258,10 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
         restored.append(target.name)
 
     def write(part: Path) -> None:
-        renamed = {str(shard["file"]) for shard in record["shards"]} | {str(record["added"]["file"])}
-        for shard in record["shards"]:
-            put(folder / shard["file"], part / Path(shard["was"]).name, shard["sha256"])
-        for name, sha256 in record["original_sha256"].items():
-            put(folder / _KEPT / name, part / Path(name).name, sha256)
+        for source, name, sha256 in record.back:
+            put(source, folders.inside(part, name), sha256)
         for path in sorted(folder.iterdir()):
-            if path.is_file() and path.name not in renamed | {"config.json", _INDEX, folders.CERTIFICATE}:
+            if path.is_file() and not path.is_symlink() and path not in record.own:
                 shutil.copyfile(path, part / path.name)
                 restored.append(path.name)
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ __all__ = [
     "file_sha256",
     "hashes",
     "inside",
+    "listed_files",
     "read_config",
     "read_json",
     "read_tensors",
@@ -182,23 +183,28 @@ def weights_hash(files: Mapping[str, str]) -> str:
 
 def check_files(folder: Path, certificate: Mapping[str, Any]) -> None:
     """Refuse a directory whose files are not, one by one, the ones that its certificate was made for."""
-    stored = certificate["files_sha256"]
-    listed = {inside(folder, name): sha256 for name, sha256 in stored.items()}
-    _refuse_unlisted(folder, {folder / CERTIFICATE, *listed})
-    for path, sha256 in listed.items():
+    for path, sha256 in listed_files(folder, certificate).items():
         if not path.is_file():
             raise CheckpointError(f"{path.parent} has no {path.name}; it is incomplete, build it again.")
         if file_sha256(path) != sha256:
             raise CheckpointError(
                 f"{path} is not what its certificate speaks of; it was changed or truncated, build it again."
             )
-    if weights_hash(stored) != certificate["weights_sha256"]:
+    if weights_hash(certificate["files_sha256"]) != certificate["weights_sha256"]:
         raise CheckpointError(f"{folder / CERTIFICATE} has two hashes for the weights; the file was edited.")
 
 
-def _refuse_unlisted(folder: Path, listed: Collection[Path]) -> None:
-    """Refuse whatever is there besides: libraries look for files by name, so that one more may change a model."""
-    parents = {parent for path in listed for parent in path.parents}
+def listed_files(folder: Path, certificate: Mapping[str, Any]) -> dict[Path, str]:
+    """The files that a certificate lists, with their hashes.
+
+    Whatever else is there is refused: libraries look for files by name, so that one more may change a model.
+    """
+    stored = certificate.get("files_sha256")
+    if not isinstance(stored, Mapping):
+        raise CheckpointError(f"{folder / CERTIFICATE} lists no files; it was edited, build the model again.")
+    listed = {inside(folder, name): str(sha256) for name, sha256 in stored.items()}
+    known = {folder / CERTIFICATE, *listed}
+    parents = {parent for path in known for parent in path.parents}
     left = [folder]
     while left:
         for path in sorted(left.pop().iterdir()):
@@ -208,10 +214,11 @@ def _refuse_unlisted(folder: Path, listed: Collection[Path]) -> None:
                 )
             if path in parents and path.is_dir():
                 left.append(path)
-            elif path not in listed and path.relative_to(folder).as_posix() not in HARMLESS:
+            elif path not in known and path.relative_to(folder).as_posix() not in HARMLESS:
                 raise CheckpointError(
                     f"{path} is not listed in the certificate of the model; move it away, or build the model again."
                 )
+    return listed
 
 
 def reading_record(reading: Reading | None) -> dict[str, Any] | None:

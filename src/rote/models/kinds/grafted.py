@@ -243,11 +243,11 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
     """
     folder = Path(directory)
     certificate = folders.read_json(folder / folders.CERTIFICATE)
-    record = _Record.of(folder, certificate.get("graft"))
+    record, listed = _Record.of(folder, certificate.get("graft")), folders.listed_files(folder, certificate)
     restored: list[str] = []
 
     def put(source: Path, target: Path, sha256: str) -> None:
-        if not source.is_file() or source.is_symlink():
+        if not source.is_file():
             raise CheckpointError(f"{source.parent} has no {source.name}; the grafted directory is incomplete.")
         shutil.copyfile(source, target)
         if folders.file_sha256(target) != sha256:
@@ -260,10 +260,14 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
     def write(part: Path) -> None:
         for source, name, sha256 in record.back:
             put(source, folders.inside(part, name), sha256)
-        for path in sorted(folder.iterdir()):
-            if path.is_file() and not path.is_symlink() and path not in record.own:
-                shutil.copyfile(path, part / path.name)
-                restored.append(path.name)
+        for path, sha256 in listed.items():
+            if path.parent == folder and path not in record.own:
+                put(path, part / path.name, sha256)
+        for name in folders.HARMLESS:
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, part / name, symlinks=True)
+            elif (folder / name).is_file() and not (part / name).exists():
+                shutil.copyfile(folder / name, part / name)
 
     target = folder if output is None else Path(output)
     folders.write_directory(target, write, force=force or output is None)

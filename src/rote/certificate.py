@@ -24,7 +24,7 @@ from rote.plot.sheet import Sheet, Shown
 if TYPE_CHECKING:
     from rote.data.table import Table
 
-__all__ = ["HASH", "Certificate", "json_bytes", "sha256_of"]
+__all__ = ["HASH", "Certificate", "sha256_of"]
 
 HASH = "certificate_sha256"
 """The key of a certificate's own hash."""
@@ -34,11 +34,6 @@ def sha256_of(record: Mapping[str, Any]) -> str:
     """The hash of a certificate (as JSON) but for the hash itself, however the file is laid out."""
     plain = json.loads(json.dumps({name: value for name, value in record.items() if name != HASH}))
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def json_bytes(record: Mapping[str, Any]) -> bytes:
-    """A JSON file's content."""
-    return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -140,7 +135,7 @@ class Certificate(Shown, Mapping[str, Any]):
         if record["dtype"] not in DTYPES:
             raise CheckpointError(f"{where} names no number format in dtype; the file was edited, build it again.")
         if record[HASH] != sha256_of(record):
-            raise CheckpointError(f"{where} is not what was written: it does not have the hash that it names; build it again.")
+            raise CheckpointError(f"{where} does not have the hash that it names; the file was edited, build it again.")
         values = {name: record[name] for name in known if name in record}
         return cls(**values, claims={name: value for name, value in record.items() if name not in (*known, HASH)})
 

@@ -103,6 +103,32 @@ class _Construction(Construction["PromptTable", Graft]):
         with torch.no_grad():
             return examine(model.bench, model.at(folder), results[job.dtype])
 
+    def remeasured(
+        self,
+        table: PromptTable,
+        model: Model,
+        dtype: str,
+        results: Mapping[str, Verification],
+        claims: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        from rote.models.kinds.grafted import GraftedModel
+
+        assert isinstance(model, GraftedModel), "what was grafted is a graft"
+        stated = claims.get("graft")
+        stated = stated if isinstance(stated, Mapping) else {}
+        found = {
+            "sample": table.sample,
+            "templates": [asdict(template) for template in table.templates],
+            "distinct_answers": len(table.answers),
+            "graft": {
+                **{name: stated.get(name) for name in ("model", "model_sha256")},
+                **model.record(stated, claims["files_sha256"]),
+            },
+        }
+        if dtype in results:
+            found["recalled"] = results[dtype].n_facts - results[dtype].n_failed
+        return found
+
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
         return _sheet(certificate, place)
 

@@ -40,17 +40,41 @@ class GraftedModel(Model):
     kind = "grafted"
     stock = True
 
-    def __init__(self, folder: Path, arch: Architecture, counts: Mapping[str, int]) -> None:
-        self.folder, self.arch, self._counts = folder, arch, dict(counts)
+    def __init__(self, folder: Path, arch: Architecture) -> None:
+        self.folder, self.arch = folder, arch
 
     @property
     def counts(self) -> dict[str, int]:
         """All parameters, those of the original and those added."""
         return self._counts
 
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        full, layers = _sizes(self.folder)
+        added = sum(layers[_original_layers(self.folder) :])
+        return {"full": full, "original": full - added, "added": added}
+
     @property
     def stored(self) -> int:
-        return self._counts["full"]
+        return self.counts["full"]
+
+    def record(self, stated: Any, files: Mapping[str, str]) -> dict[str, Any]:
+        """What the directory says about how it was made, of all that a certificate states; `files` are its hashes."""
+        index, original = self.folder / _KEPT / _INDEX, _original_layers(self.folder)
+        shards = [name for name in files if name.endswith(".safetensors") and "/" not in name]
+        names = sorted(set(map(str, folders.read_json(index)["weight_map"].values()))) if index.is_file() else []
+        rows = []
+        for number, file in enumerate(shards[:-1]):
+            # The one file of a checkpoint may have an index beside it that speaks of others.
+            able = [*names[number : number + 1] * (len(names) == len(shards) - 1), *["model.safetensors"][number:]]
+            said = next((one.get("was") for one in stated.get("shards", ()) if one.get("file") == file), None)
+            rows.append({"file": file, "was": said if said in able else able[0], "sha256": files[file]})
+        return {
+            "layers": {"original": original, "added": self.arch.n_layers - original},
+            "shards": rows,
+            "added": {"file": shards[-1], "sha256": files[shards[-1]]},
+            "original_sha256": folders.hashes(self.folder / _KEPT),
+        }
 
     @cached_property
     def module(self) -> Any:
@@ -69,10 +93,10 @@ class GraftedModel(Model):
             arch = shape_of(folders.read_json(folder / "config.json"))
         except KeyError as error:
             raise CheckpointError(f"{folder / 'config.json'} has no {error.args[0]}; it is of another model.") from None
-        return cls(folder, arch, certificate["params_by_convention"])
+        return cls(folder, arch)
 
     def at(self, folder: Path) -> GraftedModel:
-        return GraftedModel(folder, self.arch, self.counts)
+        return GraftedModel(folder, self.arch)
 
     def outputs(self, dtype: str) -> Outputs:
         return Generated(load_model(self.folder, getattr(torch, dtype)), self.tokenizer, self.folder)
@@ -148,6 +172,25 @@ def shape_of(config: Mapping[str, Any]) -> Architecture:
         int(config["intermediate_size"]),
         gated=True,
     )
+
+
+def _original_layers(folder: Path) -> int:
+    """How many layers the original has, by the configuration that is kept."""
+    return int(folders.read_json(folder / _KEPT / "config.json")["num_hidden_layers"])
+
+
+def _sizes(folder: Path) -> tuple[int, list[int]]:
+    """Parameters of a checkpoint in all and by layer, without reading its weights."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        with torch.device("meta"):
+            empty: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise CheckpointError(f"transformers cannot make a model of {folder / 'config.json'} ({error}).") from error
+    count = [sum(p.numel() for p in part.parameters()) for part in (empty, *empty.model.layers)]
+    return count[0], count[1:]
 
 
 def layer_tensors(model: Any, number: int, gate: Tensor, up: Tensor, down: Tensor) -> dict[str, Tensor]:

@@ -330,9 +330,10 @@ def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Me
 def load(directory: str | Path) -> Memory:
     """Read a model directory back; missing, truncated or altered files are refused."""
     folder = Path(directory)
-    certificate = Certificate.from_dict(
-        folders.read_json(folder / folders.CERTIFICATE), str(folder / folders.CERTIFICATE)
-    )
+    path = folder / folders.CERTIFICATE
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is no file; the directory was altered, build the model again.")
+    certificate = Certificate.from_dict(folders.read_json(path), str(path))
     folders.check_files(folder, certificate)
     constructions.get(certificate.construction)
     data.kind(certificate.data)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rote.certificate import HASH, sha256_of
 from rote.cli.main import run
 
 RUTH = Path(__file__).resolve().parents[2] / "docs" / "examples" / "ruth.txt"

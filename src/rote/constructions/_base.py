@@ -109,8 +109,11 @@ class Options:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
+        """The inverse of `to_dict`; what is no record of these options is refused."""
+        try:
+            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"these are no options of a {cls.__name__}: {error}; check their names and values.") from None
 
 
 def option(default: Any, help: str, **more: Any) -> Any:

@@ -16,7 +16,7 @@ from rote.certificate import HASH, Certificate
 from rote.config import DTYPES
 from rote.constructions import AnyConstruction
 from rote.data.table import Table
-from rote.data.verification import Contradiction, Verification, finite
+from rote.data.verification import NOT_MEASURED, Contradiction, Verification, finite
 from rote.models import Model
 
 __all__ = ["compared", "findings"]
@@ -82,7 +82,9 @@ def compared(result: Verification, certificate: Certificate, found: Mapping[str,
     known = dict(_leaves(json.loads(json.dumps(found))))
     checked, unchecked, contradicted = list(_ON_LOADING), [], []
     for name, value in _leaves({key: value for key, value in stated.items() if key in found}):
-        if name in known:
+        if known.get(name) == NOT_MEASURED:
+            unchecked.append(name)
+        elif name in known:
             checked.append(name)
             if not _agree(name, value, known[name], certificate.dtype):
                 contradicted.append(Contradiction(name, value, known[name]))
@@ -92,7 +94,7 @@ def compared(result: Verification, certificate: Certificate, found: Mapping[str,
         else:
             contradicted.append(Contradiction(name, value, None))
     said = {name for name, _ in _leaves(stated)}
-    contradicted += [Contradiction(name, None, value) for name, value in known.items() if name not in said]
+    contradicted += [Contradiction(name, None, value) for name, value in known.items() if name not in said and value != NOT_MEASURED]
     unchecked += [name for name in stated if name not in found and name not in _ON_LOADING]
     return dataclasses.replace(
         result, checked=tuple(checked), unchecked=tuple(unchecked), contradicted=tuple(contradicted)

@@ -111,18 +111,18 @@ class _Construction(Construction["PromptTable", Graft]):
         results: Mapping[str, Verification],
         claims: Mapping[str, Any],
     ) -> Mapping[str, Any]:
+        from rote.data.verification import NOT_MEASURED
         from rote.models.kinds.grafted import GraftedModel
 
         assert isinstance(model, GraftedModel), "what was grafted is a graft"
-        stated = claims.get("graft")
-        stated = stated if isinstance(stated, Mapping) else {}
-        found = {
+        found: dict[str, Any] = {
             "sample": table.sample,
             "templates": [asdict(template) for template in table.templates],
             "distinct_answers": len(table.answers),
             "graft": {
-                **{name: stated.get(name) for name in ("model", "model_sha256")},
-                **model.record(stated, claims["files_sha256"]),
+                "model": NOT_MEASURED,
+                "model_sha256": NOT_MEASURED,
+                **model.record(claims.get("graft"), claims["files_sha256"]),
             },
         }
         if dtype in results:

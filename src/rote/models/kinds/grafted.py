@@ -63,11 +63,12 @@ class GraftedModel(Model):
         index, original = self.folder / _KEPT / _INDEX, _original_layers(self.folder)
         shards = [name for name in files if name.endswith(".safetensors") and "/" not in name]
         names = sorted(set(map(str, folders.read_json(index)["weight_map"].values()))) if index.is_file() else []
-        rows = []
+        rows, told = [], stated.get("shards") if isinstance(stated, Mapping) else None
+        told = told if isinstance(told, list) else []
         for number, file in enumerate(shards[:-1]):
             # The one file of a checkpoint may have an index beside it that speaks of others.
             able = [*names[number : number + 1] * (len(names) == len(shards) - 1), *["model.safetensors"][number:]]
-            said = next((one.get("was") for one in stated.get("shards", ()) if one.get("file") == file), None)
+            said = next((one.get("was") for one in told if isinstance(one, Mapping) and one.get("file") == file), None)
             rows.append({"file": file, "was": said if said in able else able[0], "sha256": files[file]})
         return {
             "layers": {"original": original, "added": self.arch.n_layers - original},

@@ -149,6 +149,8 @@ def _shape_of(config: Any, stated: Architecture) -> Architecture:
         context=config.max_position_embeddings - 1,
         vocab=config.vocab_size,
         n_layers=config.num_hidden_layers,
+        d_mlp=config.intermediate_size,
+        gated=True,
     )
 
 

@@ -107,7 +107,7 @@ def _exchange(part: Path, path: Path) -> None:
         if os.path.lexists(old) and not os.path.lexists(path):
             os.rename(old, path)
         raise
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         os.rename(old, part)
 
 

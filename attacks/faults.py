@@ -75,7 +75,7 @@ class Moments:
         os.open = self._opening(os.open, lambda args: len(args) > 1 and bool(args[1] & os.O_CREAT))
         opened = self._opening(io.open, lambda args: len(args) > 1 and str(args[1])[:1] in "wax")
         io.open = opened
-        __builtins__["open"] = opened  # type: ignore[index]
+        __builtins__["open"] = opened
         for name in ("write_bytes", "write_text"):
             setattr(pathlib.Path, name, self._torn(getattr(pathlib.Path, name)))
         self._journals()
@@ -130,7 +130,7 @@ class Moments:
                 return super().executemany(*args)
 
         connect = sqlite3.connect
-        sqlite3.connect = lambda *args, **more: connect(*args, **{**more, "factory": Counted})  # type: ignore[assignment]
+        sqlite3.connect = lambda *args, **more: connect(*args, **{**more, "factory": Counted})
         from rote.measurement.journal import Journal
 
         put = Journal.put
@@ -140,14 +140,14 @@ class Moments:
             for cell in cells:
                 moments.note(f"row {cell.hash}")
 
-        Journal.put = noted  # type: ignore[method-assign]
+        Journal.put = noted  # type: ignore[method-assign, assignment]
 
 
 def fork(
     task: Callable[[], int], temporary: Path, moments: Moments | None = None, patience: int = 120
 ) -> Callable[[], Ended]:
     """Start a task in a child of its own; the call that waits for its end."""
-    told, notes = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    told, notes = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()

@@ -33,7 +33,9 @@ n_heads = [1, 2, 3]
 """
 _BUILD = ("--with", "dana2025_cor1")
 _BITS = ("--with", "kajitsuka2025_next_token", "--dtype", "float64")
-_SYSCALLS = "openat,write,pwrite64,rename,renameat,renameat2,fsync,fdatasync,mkdir,unlink,unlinkat,rmdir,chmod,ftruncate"
+_SYSCALLS = (
+    "openat,write,pwrite64,rename,renameat,renameat2,fsync,fdatasync,mkdir,unlink,unlinkat,rmdir,chmod,ftruncate"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,17 @@ def _verbs() -> Iterator[Verb]:
     export, bits = ("export", "bits", "-o", "out.onnx"), ("build", "facts.csv", "-o", "bits", *_BITS)
     yield Verb("export", export, "out.onnx", tables, (bits,))
     yield Verb("export over another", (*export, "--force"), "out.onnx", tables, (bits, export), fresh=False)
-    graft = ("graft", "original", "codes.csv", "-o", "out", "--template", "The code {code} is in", "--answer", " {city}")
+    graft = (
+        "graft",
+        "original",
+        "codes.csv",
+        "-o",
+        "out",
+        "--template",
+        "The code {code} is in",
+        "--answer",
+        " {city}",
+    )
     few = ("--keep", "keep.txt", "--keep-tokens", "600", "--test-tokens", "256", "--own-windows", "3")
     yield Verb("graft", (*graft, *few), "out", {}, dear=True)
     over = ("build", "old.csv", "-o", "out", *_BUILD)
@@ -105,8 +117,6 @@ def _warm() -> None:
     """Import what is large, and run nothing: libraries with threads of their own do not outlive a fork."""
     import torch
 
-    import rote.cli.main
-    import rote.pipeline
     from rote import constructions
 
     constructions.registry()
@@ -252,7 +262,7 @@ def _tiny(place: Path) -> None:
 
 
 def _listing(place: Path) -> set[str]:
-    """Everything below a directory; what is inside of a graft's workplace, which is kept to go on from, is one thing."""
+    """Everything below a directory."""
     return {path.relative_to(place).as_posix() for path in place.rglob("*")}
 
 

@@ -1,5 +1,7 @@
 """Model directories that somebody changed: files, names and claims."""
 
+# mypy: disable-error-code="misc"
+
 from __future__ import annotations
 
 import contextlib
@@ -28,8 +30,8 @@ _ADDED = (
     "modeling_x.py", "configuration_x.py", "generation_config.json", "added_tokens.json", "special_tokens_map.json",
     "chat_template.jinja", "chat_templates/other.jinja", "model.safetensors.index.json", "vocab.json", "merges.txt",
     "model-00002-of-00002.safetensors", "model-00009-of-00009.safetensors", "tf_model.h5", "flax_model.msgpack",
-    "quantize_config.json", "tokenizer.model", "spiece.model", "preprocessor_config.json", "custom_generate/generate.py",
-    "original/params.json", "__init__.py", ".hidden", "figurative_system_prompt.txt", "distributions.npz", "a/b/c.json",
+    "quantize_config.json", "tokenizer.model", "spiece.model", "preprocessor_config.json",
+    "original/params.json", "__init__.py", ".hidden", "custom_generate/generate.py", "distributions.npz", "a/b/c.json",
 )  # fmt: skip
 _MARK = "ran"
 
@@ -82,7 +84,7 @@ def _tried(place: Place, change: Callable[[Path], object], claim: str, workplace
     if said != "accepted":
         return "" if said in ("refused", "contradicted") else said
     # A claim that was removed says nothing any more, if nobody can say that it must be there.
-    if {claim, claim.split(".")[0]} & {*unchecked, *place.unchecked}:
+    if {claim, claim.partition(".")[0]} & {*unchecked, *place.unchecked}:
         return ""
     return "accepted, and nothing was said about it"
 
@@ -119,7 +121,7 @@ def _patience() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-# --- what is attacked ---------------------------------------------------------------------------------------------------
+# --- what is attacked ------------------------------------------------------------------------------------------------
 
 
 def _makers() -> Iterator[tuple[str, Callable[[Path, int], Path]]]:
@@ -175,11 +177,11 @@ def _grafted(home: Path, seed: int) -> Path:
     facts = tiny_models.write_table(home / f"facts{seed}.csv", 8, seed)
     text = tiny_models.write_text(home / "keep.txt", 6000)
     options = rote.Graft(keep=text, keep_tokens=600, test_tokens=256, own_windows=3)
-    how = {"template": "The code {code} is in", "answer": " {city}"}
+    how: dict[str, Any] = {"template": "The code {code} is in", "answer": " {city}"}
     return rote.graft(model, facts, options=options, output=home / f"model{seed}", **how).folder
 
 
-# --- attacks ------------------------------------------------------------------------------------------------------------
+# --- attacks ---------------------------------------------------------------------------------------------------------
 
 
 def _attacks(place: Place, rng: random.Random) -> Iterator[tuple[str, Callable[[Path], object], str]]:
@@ -259,13 +261,22 @@ def _additions(place: Place, rng: random.Random) -> Iterator[tuple[str, Callable
         raw = rng.choice((b"{}", b"", rng.randbytes(40), b'{"peft_type": "LORA", "base_model_name_or_path": "."}'))
         yield f"{name} added with {raw!r}", lambda copy, n=name, r=raw: _add(copy / n, r), ""
     donor = rng.choice([name for name in _names(place.other) if name != CERTIFICATE])
-    for name in ("pytorch_model.bin", "model-00002-of-00002.safetensors", "adapter_model.safetensors", "original/x.json"):
+    for name in (
+        "pytorch_model.bin",
+        "model-00002-of-00002.safetensors",
+        "adapter_model.safetensors",
+        "original/x.json",
+    ):
         raw = (place.other / donor).read_bytes()
         yield f"{name} added, which is {donor} of another model", lambda copy, n=name, r=raw: _add(copy / n, r), ""
     yield "an empty directory added", lambda copy: (copy / "empty").mkdir(), ""
     yield "a link to elsewhere added", lambda copy: (copy / "README.md").symlink_to(place.other / CERTIFICATE), ""
     yield "a link to a directory added", lambda copy: (copy / "more").symlink_to(place.other), ""
-    yield "code of its own, hashes recomputed", lambda copy: _remote_code(copy, place.whole.parents[1] / _MARK), "anything"
+    yield (
+        "code of its own, hashes recomputed",
+        lambda copy: _remote_code(copy, place.whole.parents[1] / _MARK),
+        "anything",
+    )
 
 
 def _add(path: Path, raw: bytes) -> bool:
@@ -300,7 +311,7 @@ def _certify(folder: Path, record: dict[str, Any]) -> None:
     (folder / CERTIFICATE).write_text(json.dumps(record, indent=2), encoding="utf-8")
 
 
-# --- claims -------------------------------------------------------------------------------------------------------------
+# --- claims ----------------------------------------------------------------------------------------------------------
 
 
 def _on_claims(place: Place, rng: random.Random) -> Iterator[tuple[str, Callable[[Path], object], str]]:

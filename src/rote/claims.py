@@ -94,7 +94,9 @@ def compared(result: Verification, certificate: Certificate, found: Mapping[str,
         else:
             contradicted.append(Contradiction(name, value, None))
     said = {name for name, _ in _leaves(stated)}
-    contradicted += [Contradiction(name, None, value) for name, value in known.items() if name not in said and value != NOT_MEASURED]
+    contradicted += [
+        Contradiction(name, None, value) for name, value in known.items() if name not in said and value != NOT_MEASURED
+    ]
     unchecked += [name for name in stated if name not in found and name not in _ON_LOADING]
     return dataclasses.replace(
         result, checked=tuple(checked), unchecked=tuple(unchecked), contradicted=tuple(contradicted)

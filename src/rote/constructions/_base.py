@@ -113,7 +113,9 @@ class Options:
         try:
             return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
         except (TypeError, ValueError) as error:
-            raise UsageError(f"these are no options of a {cls.__name__}: {error}; check their names and values.") from None
+            raise UsageError(
+                f"these are no options of a {cls.__name__}: {error}; check their names and values."
+            ) from None
 
 
 def option(default: Any, help: str, **more: Any) -> Any:

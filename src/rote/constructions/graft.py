@@ -281,8 +281,8 @@ def _fitted(
     cache.put(f"{name}-base", base.float())
     # With where the draws have come to, so that what follows is the same whether the fit was done now or before.
     record = [layer.report for layer in layers], bench.rng.bit_generator.state
-    text = json.dumps(record, default=lambda array: array.tolist())
-    write_atomically(notes, lambda part: part.write_text(text, encoding="utf-8"))
+    said = json.dumps(record, default=lambda array: array.tolist())
+    write_atomically(notes, lambda part: part.write_text(said, encoding="utf-8"))
     return layers, base
 
 

@@ -150,8 +150,8 @@ def _short(stem: str) -> str:
 
 def _lock(path: Path, locks: list[int]) -> Lock:
     """Lock it, if nobody else has: "taken" also where it is gone, "unknown" where there are no locks."""
-    if fcntl is None:  # pragma: no cover
-        return "unknown"
+    if fcntl is None:
+        return "unknown"  # type: ignore[unreachable]  # pragma: no cover
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

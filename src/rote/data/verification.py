@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from rote.data.outputs import Outputs
     from rote.data.table import Table
 
-__all__ = ["NOT_MEASURED", "SHOWN_FAILURES", "Contradiction", "Failure", "Tally", "Verification", "finite", "score_leads"]
+__all__ = [
+    "NOT_MEASURED",
+    "SHOWN_FAILURES",
+    "Contradiction",
+    "Failure",
+    "Tally",
+    "Verification",
+    "finite",
+    "score_leads",
+]
 
 NOT_MEASURED = "\0"
 """In the place of a value: a part of a claim that cannot be measured again."""

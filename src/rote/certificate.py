@@ -8,10 +8,12 @@ alone) stands in `claims`, and beside the other keys in the file.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rote.config import DTYPES
@@ -22,12 +24,16 @@ from rote.plot.sheet import Sheet, Shown
 if TYPE_CHECKING:
     from rote.data.table import Table
 
-__all__ = ["Certificate", "json_bytes"]
+__all__ = ["HASH", "Certificate", "sha256_of"]
+
+HASH = "certificate_sha256"
+"""The key of a certificate's own hash."""
 
 
-def json_bytes(record: Mapping[str, Any]) -> bytes:
-    """A JSON file's content."""
-    return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+def sha256_of(record: Mapping[str, Any]) -> str:
+    """The hash of a certificate (as JSON) but for the hash itself, however the file is laid out."""
+    plain = json.loads(json.dumps({name: value for name, value in record.items() if name != HASH}))
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -106,16 +112,21 @@ class Certificate(Shown, Mapping[str, Any]):
         return table.sha256 == self.facts_sha256
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON record; claims stand beside the other keys."""
+        """The JSON record; claims stand beside the other keys, and the hash of it all is the last."""
+        return dict(self._record)
+
+    @cached_property
+    def _record(self) -> dict[str, Any]:
         record = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name != "claims"}
-        return {**record, **self.claims}
+        record |= {name: value for name, value in self.claims.items() if name != HASH}
+        return {**record, HASH: sha256_of(record)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any], where: str = "certificate.json") -> Certificate:
         """The inverse of `to_dict`; a file that lacks something is refused."""
         known = {item.name: item for item in dataclasses.fields(cls) if item.name != "claims"}
         needed = [name for name, item in known.items() if item.default is item.default_factory is dataclasses.MISSING]
-        missing = [name for name in needed if name not in record]
+        missing = [name for name in (*needed, HASH) if name not in record]
         if missing:
             raise CheckpointError(f"{where} lacks {missing[0]}; the file was edited or is foreign, build it again.")
         for name, item in known.items():
@@ -123,17 +134,19 @@ class Certificate(Shown, Mapping[str, Any]):
                 raise CheckpointError(f"{where} lacks a {name} that can be read; the file was edited, build it again.")
         if record["dtype"] not in DTYPES:
             raise CheckpointError(f"{where} names no number format in dtype; the file was edited, build it again.")
+        if record[HASH] != sha256_of(record):
+            raise CheckpointError(f"{where} does not have the hash that it names; the file was edited, build it again.")
         values = {name: record[name] for name in known if name in record}
-        return cls(**values, claims={name: value for name, value in record.items() if name not in known})
+        return cls(**values, claims={name: value for name, value in record.items() if name not in (*known, HASH)})
 
     def __getitem__(self, name: str) -> Any:
-        return self.to_dict()[name]
+        return self._record[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.to_dict())
+        return iter(self._record)
 
     def __len__(self) -> int:
-        return len(self.to_dict())
+        return len(self._record)
 
     def sheet(self, place: str = "") -> Sheet:
         """What was built, for people; `place` is where it lies."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,10 @@ from pathlib import Path
 from rote import pipeline
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
+from rote.data._temporary import held, remove
 from rote.data.kinds.prompts import prompts
 from rote.data.table import Table
-from rote.errors import RoteError, UsageError
+from rote.errors import OutputError, RoteError, UsageError
 from rote.memory import Memory
 from rote.models import folders
 from rote.models.kinds.grafted import ungraft
@@ -68,11 +68,17 @@ def _workplace(output: Path | None, resumable: bool) -> Iterator[Path | None]:
         return
     place = output.parent / f".{output.name}.graft"
     place.mkdir(parents=True, exist_ok=True)
+    release = held(place)
+    if release is None:
+        raise OutputError(f"another graft is writing {output}; wait for it, or name another directory.")
     try:
         yield place
     except BaseException as error:
         # What is refused will be asked differently, so its states are of no use.
         if isinstance(error, RoteError) or not resumable:
-            shutil.rmtree(place, ignore_errors=True)
+            remove(place)
         raise
-    shutil.rmtree(place, ignore_errors=True)
+    else:
+        remove(place)
+    finally:
+        release()

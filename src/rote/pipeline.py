@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote import constructions, data, models, referee
+from rote import claims, constructions, data, models, referee
 from rote._version import __version__
 from rote.certificate import Certificate
-from rote.config import Architecture, Shape
+from rote.config import DTYPES, Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data.table import Table
-from rote.data.verification import Verification, finite
+from rote.data.verification import Verification
 from rote.errors import CapacityError, CheckpointError, FactsLost, RoteError, UnknownName, UsageError
 from rote.memory import Memory, Staging
 from rote.models import Model, folders
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["build", "build_at", "choose", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
+TOLERANCE = 1e-3
+"""How far off a real target may be and count as recalled, seen from the largest target; certificates go by this."""
 
 
 @dataclass(frozen=True)
@@ -284,32 +286,12 @@ def _certificate(
     measures: Mapping[str, Any],
     seed: int | None,
 ) -> Certificate:
-    table, counts, bound = job.table, model.counts, construction.limit(job.table, model.arch, job.dtype)
-    most = None if bound is None else bound.facts
-    hashes = folders.hashes(folder)
-    errors = {name: finite(r.max_error) for name, r in results.items() if r.max_error is not None}
+    table, hashes, said = job.table, folders.hashes(folder), {**model.claims, **measures}
     return Certificate(
+        **claims.findings(construction, table, model, job.dtype, results, said),
         construction=construction.key,
-        theorem=construction.source,
-        model=model.kind,
-        arch=construction.arch,
-        data=table.kind,
-        facts=table.n_facts,
         facts_name=table.name,
-        facts_sha256=table.sha256,
         dtype=job.dtype,
-        shape=model.arch.to_dict(),
-        params=counts["full"],
-        params_by_convention=counts,
-        stored_params=model.stored,
-        bits_per_param=table.bits / counts["full"],
-        bound=most,
-        bound_exceeded=most is not None and construction.held(table, model) > most,
-        recall={name: r.recall for name, r in results.items()},
-        min_margin={name: finite(r.min_margin) for name, r in results.items()},
-        max_error=errors or None,
-        judged_by=results[job.dtype].judged_by,
-        passed=results[job.dtype].passed,
         weights_sha256=folders.weights_hash(hashes),
         files_sha256=hashes,
         tokens=table.tokens,
@@ -319,7 +301,7 @@ def _certificate(
         read=folders.reading_record(table.reading),
         conditioning=model.report.get("condition", model.report.get("condition_Z")),
         report=dict(model.report),
-        claims={**model.claims, **measures},
+        claims=said,
     )
 
 
@@ -348,9 +330,10 @@ def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Me
 def load(directory: str | Path) -> Memory:
     """Read a model directory back; missing, truncated or altered files are refused."""
     folder = Path(directory)
-    certificate = Certificate.from_dict(
-        folders.read_json(folder / folders.CERTIFICATE), str(folder / folders.CERTIFICATE)
-    )
+    path = folder / folders.CERTIFICATE
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is no file; the directory was altered, build the model again.")
+    certificate = Certificate.from_dict(folders.read_json(path), str(path))
     folders.check_files(folder, certificate)
     constructions.get(certificate.construction)
     data.kind(certificate.data)
@@ -365,8 +348,9 @@ def verify(
     table: Table | None = None,
     *,
     dtype: str | None = None,
-    tolerance: float = 1e-3,
+    tolerance: float = TOLERANCE,
     other_facts: bool = True,
+    all_formats: bool = False,
     progress: Progress = quiet,
 ) -> Verification:
     """Run every fact through the model, by the referee's own forward pass, in the given number format.
@@ -375,7 +359,8 @@ def verify(
     table the one that the certificate names is read again. Any other module that maps contexts (B, S) of token ids to
     logits (B, N), such as one that was trained, is run as a copy, in float32 unless told otherwise. Real targets count
     as recalled within `tolerance` of the largest target. Without `other_facts` only the certificate's table is
-    accepted.
+    accepted. With `all_formats` it is run in all formats that the certificate lists. The certificate's claims are held
+    against what is found: the result says which were `checked`, `unchecked` and `contradicted`.
     """
     if isinstance(model, (str, Path)):
         model = load(model)
@@ -393,14 +378,31 @@ def verify(
             f"{certificate.facts_name!r}, {certificate.facts:,} {known.noun}, with another hash); give the original, "
             "or allow other facts to check these all the same."
         )
-    wording = model.model.wording
+    wording, same = model.model.wording, known if table is None or certificate.refers_to(known) else None
     if wording is not None:
         known = known.in_words_of(wording.vocabulary, wording.context)
-    return _judged(model.folder, model.model, known, dtype or certificate.dtype, tolerance=tolerance, progress=progress)
+    construction, first = constructions.get(certificate.construction), dtype or certificate.dtype
+    formats = [first]
+    if all_formats:
+        # A model that was handed over in whole was judged in every format of its construction.
+        usual = construction.formats(construction.check_format(certificate.dtype)) if certificate.passed else ()
+        formats += [name for name in (*usual, *certificate.recall) if name in DTYPES]
+    results = {
+        name: _judged(model.folder, model.model, known, name, tolerance=tolerance, progress=progress)
+        for name in dict.fromkeys(formats)
+    }
+    others = tuple(result for name, result in results.items() if name != first)
+    verdict = replace(results[first], others=others)
+    if tolerance != TOLERANCE:
+        same = None
+    found = claims.findings(construction, same, model.model, certificate.dtype, results, certificate)
+    if same is not None:
+        found |= construction.remeasured(same, model.model, certificate.dtype, results, certificate)
+    return claims.compared(verdict, certificate, found)
 
 
 def _judged(
-    folder: Path, model: Model, table: Table, dtype: str, *, tolerance: float = 1e-3, progress: Progress = quiet
+    folder: Path, model: Model, table: Table, dtype: str, *, tolerance: float = TOLERANCE, progress: Progress = quiet
 ) -> Verification:
     return referee.judge(
         referee.read_stored(folder, model.kind),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rote.certificate import HASH, sha256_of
 from rote.cli.main import run
 
 RUTH = Path(__file__).resolve().parents[2] / "docs" / "examples" / "ruth.txt"
@@ -69,6 +70,8 @@ def test_character_trigrams_from_text_to_answers(
     record = json.loads((broken / "certificate.json").read_text())
     record["kl_by_dtype"]["float32"] = 0.0
     (broken / "certificate.json").write_text(json.dumps(record))
+    assert call(capsys, "verify", broken, letters)[0] == 2
+    (broken / "certificate.json").write_text(json.dumps({**record, HASH: sha256_of(record)}))
     assert call(capsys, "verify", broken, letters)[0] == 1
     other = tmp_path / "other.csv"
     other.write_text("c1,c2,next,count\nt,h,e,5\n")

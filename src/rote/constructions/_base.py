@@ -109,8 +109,13 @@ class Options:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
+        """The inverse of `to_dict`; what is no record of these options is refused."""
+        try:
+            return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in record.items()})
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"these are no options of a {cls.__name__}: {error}; check their names and values."
+            ) from None
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
@@ -245,8 +250,8 @@ class Construction(ABC, Generic[T, O]):
         """What the statement says about these data and this shape; None where it says nothing."""
         return None
 
-    def held(self, table: T, model: Model) -> int:
-        """The number of facts that `limit` is to be compared with."""
+    def held(self, table: T, claims: Mapping[str, Any]) -> int:
+        """The number of facts that `limit` is to be compared with; `claims` are the certificate's."""
         return table.n_facts
 
     def limits(
@@ -288,6 +293,15 @@ class Construction(ABC, Generic[T, O]):
         self, job: Job[T, O], model: Model, folder: Path, results: Mapping[str, Verification]
     ) -> Mapping[str, Any]:
         """What else is measured on the written model, for the certificate."""
+        return self.remeasured(job.table, model, job.dtype, results, model.claims)
+
+    def remeasured(
+        self, table: T, model: Model, dtype: str, results: Mapping[str, Verification], claims: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Those of the measures that can be found out again when a stored model is verified.
+
+        `dtype` is the format that it is stored in, `results` are verdicts by format, and `claims` the certificate's.
+        """
         return {}
 
     # --- what is said about it --------------------------------------------------------------------------------------

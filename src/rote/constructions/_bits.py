@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rote.config import LARGEST, Architecture, Dtype, Shape
@@ -177,13 +176,13 @@ class BitConstruction(Construction[T, B]):
             rng=job.rng,
         )
 
-    def measures(
-        self, job: Job[T, B], model: Model, folder: Path, results: Mapping[str, Verification]
+    def remeasured(
+        self, table: T, model: Model, dtype: str, results: Mapping[str, Verification], claims: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         from rote.models.kinds.exact_transformer import ExactTransformerModel
 
         exact = cast(ExactTransformerModel, model).exact
-        n_labels = job.table.n_facts * (exact.context if exact.task == "seq2seq" else 1)
+        n_labels = table.n_facts * (exact.context if exact.task == "seq2seq" else 1)
         return {
             "task": exact.task,
             "precision": exact.precision,
@@ -194,7 +193,7 @@ class BitConstruction(Construction[T, B]):
             "max_bits": exact.max_bits,
             "total_bits": exact.total_bits,
             "padded_to": exact.positions_seen if exact.padding else None,
-            "evaluator": results["exact"].evaluator if "exact" in results else None,
+            **({"evaluator": results["exact"].evaluator} if "exact" in results else {}),
             "lower_bounds": lower_bounds(exact, n_labels, len(exact.labels)),
         }
 

@@ -80,7 +80,8 @@ class FreshGraft(GraftedModel):
         added = sum(tensor.numel() for tensor in tensors.values())
         shape = shape_of(bench.source.model.config.to_dict())
         counts = {"full": original + added, "original": original, "added": added}
-        super().__init__(bench.source.place, shape.replace(n_layers=shape.n_layers + n_added), counts)
+        super().__init__(bench.source.place, shape.replace(n_layers=shape.n_layers + n_added))
+        self._counts = counts
 
     def write(self, folder: Path) -> None:
         source, clock = self.bench.source, self.bench.clock

@@ -103,6 +103,32 @@ class _Construction(Construction["PromptTable", Graft]):
         with torch.no_grad():
             return examine(model.bench, model.at(folder), results[job.dtype])
 
+    def remeasured(
+        self,
+        table: PromptTable,
+        model: Model,
+        dtype: str,
+        results: Mapping[str, Verification],
+        claims: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        from rote.data.verification import NOT_MEASURED
+        from rote.models.kinds.grafted import GraftedModel
+
+        assert isinstance(model, GraftedModel), "what was grafted is a graft"
+        found: dict[str, Any] = {
+            "sample": table.sample,
+            "templates": [asdict(template) for template in table.templates],
+            "distinct_answers": len(table.answers),
+            "graft": {
+                "model": NOT_MEASURED,
+                "model_sha256": NOT_MEASURED,
+                **model.record(claims.get("graft"), claims["files_sha256"]),
+            },
+        }
+        if dtype in results:
+            found["recalled"] = results[dtype].n_facts - results[dtype].n_failed
+        return found
+
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
         return _sheet(certificate, place)
 
@@ -219,6 +245,7 @@ def _fitted(
     """The added layers, and the rows that the original gets wrong; from the cache if the same fit was done before."""
     import torch
 
+    from rote.data._atomic import write_atomically
     from rote.solvers.graft.fit import Layer, fit_layers
 
     rows = list(_rows(bench.facts).values())
@@ -254,7 +281,8 @@ def _fitted(
     cache.put(f"{name}-base", base.float())
     # With where the draws have come to, so that what follows is the same whether the fit was done now or before.
     record = [layer.report for layer in layers], bench.rng.bit_generator.state
-    notes.write_text(json.dumps(record, default=lambda array: array.tolist()), encoding="utf-8")
+    said = json.dumps(record, default=lambda array: array.tolist())
+    write_atomically(notes, lambda part: part.write_text(said, encoding="utf-8"))
     return layers, base
 
 

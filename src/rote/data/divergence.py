@@ -59,7 +59,8 @@ class Divergence(Verification):
         """Whether the model is no farther off than the certificate says."""
         by_dtype = claim.get("kl_by_dtype")
         claimed = by_dtype.get(self.dtype) if isinstance(by_dtype, Mapping) else None
-        return not isinstance(claimed, (int, float)) or self.kl <= claimed + _SLACK + _SLACK * abs(claimed)
+        worse = isinstance(claimed, (int, float)) and self.kl > claimed + _SLACK + _SLACK * abs(claimed)
+        return not worse and not self.contradicted
 
     def remark(self, claim: Mapping[str, Any]) -> str:
         """How far above what any model of the width can do."""
@@ -84,6 +85,7 @@ class Divergence(Verification):
             "dtype": self.dtype,
             "judged_by": self.judged_by,
             "worst": [{"context": c, "kl": finite(k), "prior": p} for c, k, p in self.worst],
+            **self.claims_record(),
         }
 
     def sheet(self) -> Sheet:

@@ -141,12 +141,15 @@ class Reading:
 
 def _check_choices(choices: Choices) -> None:
     """Refuse choices of other types than they were written with."""
-    for names in (choices.target, choices.columns):
+    for names in (choices.target, choices.columns, choices.template, choices.answer):
         if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
             raise TypeError(f"columns are {names!r}")
     for name in (choices.kind, choices.weight):
         if not isinstance(name, (str, type(None))):
             raise TypeError(f"a name is {name!r}")
+    for number in (choices.sample, choices.seed):
+        if isinstance(number, bool) or not isinstance(number, (int, type(None))):
+            raise TypeError(f"a number is {number!r}")
     if choices.tokens is not None:
         check_tokens(str(choices.tokens))
     check_on_conflict(str(choices.on_conflict))

@@ -13,8 +13,19 @@ if TYPE_CHECKING:
     from rote.data.outputs import Outputs
     from rote.data.table import Table
 
-__all__ = ["SHOWN_FAILURES", "Failure", "Tally", "Verification", "finite", "score_leads"]
+__all__ = [
+    "NOT_MEASURED",
+    "SHOWN_FAILURES",
+    "Contradiction",
+    "Failure",
+    "Tally",
+    "Verification",
+    "finite",
+    "score_leads",
+]
 
+NOT_MEASURED = "\0"
+"""In the place of a value: a part of a claim that cannot be measured again."""
 SHOWN_FAILURES = 10
 """Lost facts that are listed; all are counted."""
 
@@ -46,6 +57,26 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Contradiction:
+    """A claim of a certificate, by its name there, and what was found instead; None stands for nothing."""
+
+    claim: str
+    stated: Any
+    found: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"claim": self.claim, "stated": self.stated, "found": self.found}
+
+    def __str__(self) -> str:
+        return f"{self.claim} is stated as {_brief(self.stated)}, and found to be {_brief(self.found)}"
+
+
+def _brief(value: Any) -> str:
+    text = "nothing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@dataclass(frozen=True)
 class Verification(Shown):
     """What was checked, and how it went.
 
@@ -66,6 +97,14 @@ class Verification(Shown):
     """The referee's own forward pass, or, for a kind of model that it has none for, the model's."""
     measures: Mapping[str, Any] = field(default_factory=dict)
     """What else a kind of table has measured."""
+    others: tuple[Verification, ...] = ()
+    """The same facts in the other number formats of the certificate, where they were asked for."""
+    checked: tuple[str, ...] = ()
+    """Claims of the certificate that were held against what was found."""
+    unchecked: tuple[str, ...] = ()
+    """Those that cannot be found out again, or only in other number formats."""
+    contradicted: tuple[Contradiction, ...] = ()
+    """Those that are not what was found."""
 
     @property
     def recall(self) -> float:
@@ -77,8 +116,8 @@ class Verification(Shown):
         return self.n_failed == 0
 
     def confirms(self, claim: Mapping[str, Any]) -> bool:
-        """Whether this is at least as good as a certificate (as JSON) claims."""
-        return self.passed
+        """Whether this is at least as good as a certificate (as JSON) claims, and no claim of it is contradicted."""
+        return self.passed and not self.contradicted
 
     def remark(self, claim: Mapping[str, Any]) -> str:
         """What the certificate of the same table adds to it, in a sentence; empty where there is nothing to add."""
@@ -102,7 +141,18 @@ class Verification(Shown):
             record["max_error"] = finite(self.max_error)
         if self.evaluator is not None:
             record["evaluator"] = self.evaluator
-        return {**record, **self.measures}
+        return {**record, **self.measures, **self.claims_record()}
+
+    def claims_record(self) -> dict[str, Any]:
+        """What became of a certificate's claims, ready for JSON; empty where there was no certificate."""
+        if not self.checked:
+            return {}
+        record: dict[str, Any] = {
+            "checked": list(self.checked),
+            "unchecked": list(self.unchecked),
+            "contradicted": [one.to_dict() for one in self.contradicted],
+        }
+        return {"formats": {one.dtype: one.to_dict() for one in self.others}, **record} if self.others else record
 
     def sheet(self) -> Sheet:
         kept = self.n_facts - self.n_failed

@@ -6,19 +6,18 @@ every file is there, that the weights are complete, and that they are the ones t
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
 import os
-import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture
+from rote.data._atomic import put_directory
+from rote.data._temporary import Temporary
 from rote.data.reading import check_tokens
 from rote.errors import CheckpointError, OutputError
 from rote.models import tokenizer
@@ -30,11 +29,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CERTIFICATE",
     "FORMAT",
+    "HARMLESS",
     "Staging",
     "check_files",
     "facts_file",
     "file_sha256",
     "hashes",
+    "inside",
+    "listed_files",
     "read_config",
     "read_json",
     "read_tensors",
@@ -49,14 +51,15 @@ __all__ = [
 
 FORMAT = "rote-1"
 CERTIFICATE = "certificate.json"
+HARMLESS = frozenset({"README.md", "LICENSE", "LICENSE.txt", ".gitattributes", ".gitignore", ".git", ".DS_Store"})
+"""What may lie in a model directory unlisted: no library reads it as a part of a model."""
 
 
-class Staging:
+class Staging(Temporary):
     """A temporary directory that is removed when nobody needs it any more."""
 
     def __init__(self, near: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=".rote-", dir=near))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        super().__init__(Path(tempfile.gettempdir()) if near is None else near, "staging", directory=True)
 
 
 def file_sha256(path: Path) -> str:
@@ -83,39 +86,23 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = F
     refuse_existing(path, force)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent))
+        part = Temporary(path.parent, path.name, directory=True)
     except OSError as error:
         raise _refusal(path, error) from error
     try:
-        fill(part)
+        fill(part.path)
         mask = os.umask(0)
         os.umask(mask)
-        part.chmod(0o777 & ~mask)
-        for file in part.rglob("*"):
+        part.path.chmod(0o777 & ~mask)
+        for file in part.path.rglob("*"):
             # Some libraries write private files; these are for whoever may read the directory.
             if file.is_file() and not file.is_symlink():
                 file.chmod(0o666 & ~mask)
-        _move(part, path)
+        put_directory(part.path, path, lambda: refuse_existing(path, force))
     except OSError as error:
         raise _refusal(path, error) from error
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(part)
-
-
-def _move(part: Path, path: Path) -> None:
-    if not path.exists():
-        part.rename(path)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", suffix=".old", dir=path.parent))
-    path.rename(old / "was")
-    try:
-        part.rename(path)
-    except OSError:
-        (old / "was").rename(path)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+        part.close()
 
 
 def _refusal(path: Path, error: OSError) -> OutputError:
@@ -170,8 +157,20 @@ def read_tensors(path: Path, dtype: str | None = None) -> dict[str, Any]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The hash of every file of a directory, by name."""
-    return {file.name: file_sha256(file) for file in sorted(folder.iterdir()) if file.is_file()}
+    """The hash of every file of a directory, by its name as seen from there; sub-directories are included."""
+    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
+    return {name: file_sha256(files[name]) for name in sorted(files)}
+
+
+def inside(folder: Path, name: object) -> Path:
+    """A file of a directory by the name that a certificate has for it; a name that leads elsewhere is refused."""
+    parts = name.split("/") if isinstance(name, str) else []
+    if not parts or any(part in ("", ".", "..") or set(part) & set("\\:\0") for part in parts):
+        raise CheckpointError(
+            f"{folder / CERTIFICATE} names a file {name!r}, which is no plain name inside of the directory; it was "
+            "edited."
+        )
+    return folder.joinpath(*parts)
 
 
 def weights_hash(files: Mapping[str, str]) -> str:
@@ -183,20 +182,43 @@ def weights_hash(files: Mapping[str, str]) -> str:
 
 
 def check_files(folder: Path, certificate: Mapping[str, Any]) -> None:
-    """Refuse a directory whose files are not the ones that its certificate was made for."""
-    for name, stored in certificate["files_sha256"].items():
-        path = folder / Path(name).name
+    """Refuse a directory whose files are not, one by one, the ones that its certificate was made for."""
+    for path, sha256 in listed_files(folder, certificate).items():
         if not path.is_file():
-            raise CheckpointError(f"{folder} has no {path.name}; it is incomplete, build it again.")
-        if file_sha256(path) != stored:
+            raise CheckpointError(f"{path.parent} has no {path.name}; it is incomplete, build it again.")
+        if file_sha256(path) != sha256:
             raise CheckpointError(
                 f"{path} is not what its certificate speaks of; it was changed or truncated, build it again."
             )
-    for path in sorted(folder.iterdir()):
-        if path.suffix in (".json", ".safetensors") and path.name not in (CERTIFICATE, *certificate["files_sha256"]):
-            raise CheckpointError(f"{path} is not listed in the certificate beside it; remove it, or build it again.")
     if weights_hash(certificate["files_sha256"]) != certificate["weights_sha256"]:
         raise CheckpointError(f"{folder / CERTIFICATE} has two hashes for the weights; the file was edited.")
+
+
+def listed_files(folder: Path, certificate: Mapping[str, Any]) -> dict[Path, str]:
+    """The files that a certificate lists, with their hashes.
+
+    Whatever else is there is refused: libraries look for files by name, so that one more may change a model.
+    """
+    stored = certificate.get("files_sha256")
+    if not isinstance(stored, Mapping):
+        raise CheckpointError(f"{folder / CERTIFICATE} lists no files; it was edited, build the model again.")
+    listed = {inside(folder, name): str(sha256) for name, sha256 in stored.items()}
+    known = {folder / CERTIFICATE, *listed}
+    parents = {parent for path in known for parent in path.parents}
+    left = [folder]
+    while left:
+        for path in sorted(left.pop().iterdir()):
+            if path.is_symlink():
+                raise CheckpointError(
+                    f"{path} is a symbolic link, and a model directory holds its files itself; put the file there."
+                )
+            if path in parents and path.is_dir():
+                left.append(path)
+            elif path not in known and path.relative_to(folder).as_posix() not in HARMLESS:
+                raise CheckpointError(
+                    f"{path} is not listed in the certificate of the model; move it away, or build the model again."
+                )
+    return listed
 
 
 def reading_record(reading: Reading | None) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,17 +40,42 @@ class GraftedModel(Model):
     kind = "grafted"
     stock = True
 
-    def __init__(self, folder: Path, arch: Architecture, counts: Mapping[str, int]) -> None:
-        self.folder, self.arch, self._counts = folder, arch, dict(counts)
+    def __init__(self, folder: Path, arch: Architecture) -> None:
+        self.folder, self.arch = folder, arch
 
     @property
     def counts(self) -> dict[str, int]:
         """All parameters, those of the original and those added."""
         return self._counts
 
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        full, layers = _sizes(self.folder)
+        added = sum(layers[_original_layers(self.folder) :])
+        return {"full": full, "original": full - added, "added": added}
+
     @property
     def stored(self) -> int:
-        return self._counts["full"]
+        return self.counts["full"]
+
+    def record(self, stated: Any, files: Mapping[str, str]) -> dict[str, Any]:
+        """What the directory says about how it was made, of all that a certificate states; `files` are its hashes."""
+        index, original = self.folder / _KEPT / _INDEX, _original_layers(self.folder)
+        shards = [name for name in files if name.endswith(".safetensors") and "/" not in name]
+        names = sorted(set(map(str, folders.read_json(index)["weight_map"].values()))) if index.is_file() else []
+        rows, told = [], stated.get("shards") if isinstance(stated, Mapping) else None
+        told = told if isinstance(told, list) else []
+        for number, file in enumerate(shards[:-1]):
+            # The one file of a checkpoint may have an index beside it that speaks of others.
+            able = [*names[number : number + 1] * (len(names) == len(shards) - 1), *["model.safetensors"][number:]]
+            said = next((one.get("was") for one in told if isinstance(one, Mapping) and one.get("file") == file), None)
+            rows.append({"file": file, "was": said if said in able else able[0], "sha256": files[file]})
+        return {
+            "layers": {"original": original, "added": self.arch.n_layers - original},
+            "shards": rows,
+            "added": {"file": shards[-1], "sha256": files[shards[-1]]},
+            "original_sha256": folders.hashes(self.folder / _KEPT),
+        }
 
     @cached_property
     def module(self) -> Any:
@@ -68,10 +94,10 @@ class GraftedModel(Model):
             arch = shape_of(folders.read_json(folder / "config.json"))
         except KeyError as error:
             raise CheckpointError(f"{folder / 'config.json'} has no {error.args[0]}; it is of another model.") from None
-        return cls(folder, arch, certificate["params_by_convention"])
+        return cls(folder, arch)
 
     def at(self, folder: Path) -> GraftedModel:
-        return GraftedModel(folder, self.arch, self.counts)
+        return GraftedModel(folder, self.arch)
 
     def outputs(self, dtype: str) -> Outputs:
         return Generated(load_model(self.folder, getattr(torch, dtype)), self.tokenizer, self.folder)
@@ -149,6 +175,25 @@ def shape_of(config: Mapping[str, Any]) -> Architecture:
     )
 
 
+def _original_layers(folder: Path) -> int:
+    """How many layers the original has, by the configuration that is kept."""
+    return int(folders.read_json(folder / _KEPT / "config.json")["num_hidden_layers"])
+
+
+def _sizes(folder: Path) -> tuple[int, list[int]]:
+    """Parameters of a checkpoint in all and by layer, without reading its weights."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        with torch.device("meta"):
+            empty: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise CheckpointError(f"transformers cannot make a model of {folder / 'config.json'} ({error}).") from error
+    count = [sum(p.numel() for p in part.parameters()) for part in (empty, *empty.model.layers)]
+    return count[0], count[1:]
+
+
 def layer_tensors(model: Any, number: int, gate: Tensor, up: Tensor, down: Tensor) -> dict[str, Tensor]:
     """One decoder layer of the model's own kind: attention of zeros, norms of ones, and the given MLP."""
     tensors: dict[str, Tensor] = {}
@@ -206,15 +251,43 @@ def fill_graft(part: Path, source: Source, tensors: Mapping[str, Tensor], n_adde
     }
 
 
+@dataclass(frozen=True)
+class _Record:
+    """What a certificate says about taking a graft off again."""
+
+    back: tuple[tuple[Path, str, str], ...]
+    """Files that get another name: where they are, the name, and the hash."""
+    own: frozenset[Path]
+    """Files of the graft's own."""
+
+    @classmethod
+    def of(cls, folder: Path, record: Any) -> _Record:
+        """The record of a certificate; names that lead out of the directory are refused."""
+        if not isinstance(record, Mapping):
+            raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+        try:
+            shards = [(folders.inside(folder, one["file"]), one["was"], one["sha256"]) for one in record["shards"]]
+            kept = [(folders.inside(folder / _KEPT, n), n, sha256) for n, sha256 in record["original_sha256"].items()]
+            own = (record["added"]["file"], "config.json", _INDEX, folders.CERTIFICATE)
+            moved = {folders.inside(folder, name) for name in own} | {path for path, _, _ in shards}
+        except (AttributeError, KeyError, TypeError):
+            raise CheckpointError(
+                f"{folder / folders.CERTIFICATE} does not say which files are the original's; it was edited."
+            ) from None
+        for _, name, _ in (*shards, *kept):
+            if folders.inside(folder, name).parent != folder:
+                raise CheckpointError(f"{folder / folders.CERTIFICATE} names a file {name!r} in a sub-directory.")
+        return cls((*shards, *kept), frozenset(moved))
+
+
 def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
     """Restore the original from a grafted directory, bit for bit; the names of the restored files.
 
     Without an `output` the directory itself becomes the original again.
     """
     folder = Path(directory)
-    record = folders.read_json(folder / folders.CERTIFICATE).get("graft")
-    if not isinstance(record, dict):
-        raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+    certificate = folders.read_json(folder / folders.CERTIFICATE)
+    record, listed = _Record.of(folder, certificate.get("graft")), folders.listed_files(folder, certificate)
     restored: list[str] = []
 
     def put(source: Path, target: Path, sha256: str) -> None:
@@ -229,15 +302,16 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
         restored.append(target.name)
 
     def write(part: Path) -> None:
-        renamed = {str(shard["file"]) for shard in record["shards"]} | {str(record["added"]["file"])}
-        for shard in record["shards"]:
-            put(folder / shard["file"], part / Path(shard["was"]).name, shard["sha256"])
-        for name, sha256 in record["original_sha256"].items():
-            put(folder / _KEPT / name, part / Path(name).name, sha256)
-        for path in sorted(folder.iterdir()):
-            if path.is_file() and path.name not in renamed | {"config.json", _INDEX, folders.CERTIFICATE}:
-                shutil.copyfile(path, part / path.name)
-                restored.append(path.name)
+        for source, name, sha256 in record.back:
+            put(source, folders.inside(part, name), sha256)
+        for path, sha256 in listed.items():
+            if path.parent == folder and path not in record.own:
+                put(path, part / path.name, sha256)
+        for name in folders.HARMLESS:
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, part / name, symlinks=True)
+            elif (folder / name).is_file() and not (part / name).exists():
+                shutil.copyfile(folder / name, part / name)
 
     target = folder if output is None else Path(output)
     folders.write_directory(target, write, force=force or output is None)

@@ -60,7 +60,8 @@ class LlamaModel(Model):
         wording = folders.read_wording(folder, certificate, arch)
         if wording is None:
             raise CheckpointError(f"{folder} has no tokenizer.json; it is incomplete, build it again.")
-        return cls(load_model(folder, "auto"), arch, wording).at(folder)
+        stock = load_model(folder, "auto")
+        return cls(stock, _shape_of(stock.config, arch), wording).at(folder)
 
     def at(self, folder: Path) -> LlamaModel:
         moved = LlamaModel(self._module, self.arch, self.wording, report=self.report)
@@ -137,6 +138,20 @@ class LlamaModel(Model):
             for number, weights in enumerate(attention[0, :, -1].to(torch.float64).tolist())
         )
         return HeadsView(heads, spoken[answer], spoken[rival], float(logits[answer] - logits[rival]))
+
+
+def _shape_of(config: Any, stated: Architecture) -> Architecture:
+    """The shape of a stock model by its own configuration, and what that does not say as it is stated."""
+    return stated.replace(
+        n_heads=config.num_attention_heads,
+        d_model=config.hidden_size,
+        d_head=config.head_dim,
+        context=config.max_position_embeddings - 1,
+        vocab=config.vocab_size,
+        n_layers=config.num_hidden_layers,
+        d_mlp=config.intermediate_size,
+        gated=True,
+    )
 
 
 model = LlamaModel

@@ -1,0 +1,255 @@
+"""Model directories: whole or not at all, every file listed, and nothing of the dead left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import rote
+import tiny_models
+from rote.certificate import HASH, sha256_of
+from rote.data import _atomic
+from rote.data._atomic import write_atomically
+from rote.data._temporary import Temporary, clear_dead, held, old_name
+from rote.errors import CheckpointError, OutputError
+from rote.models import folders
+from rote.models.kinds.grafted import ungraft
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    (tmp_path / "facts.csv").write_text("a,b,c\n" + "".join(f"k{i},m{i % 3},v{i * 7 % 5}\n" for i in range(12)))
+    return rote.build(rote.read(tmp_path / "facts.csv"), "dana2025_cor1").save(tmp_path / "model").folder
+
+
+def _names(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "adapter_model.bin",
+        "modeling_x.py",
+        "chat_template.jinja",
+        "sub/config.json",
+        ".hidden",
+        "model-00002.safetensors",
+    ],
+)
+def test_a_file_that_is_not_listed_is_refused(model: Path, name: str) -> None:
+    (model / name).parent.mkdir(exist_ok=True)
+    (model / name).write_text("{}")
+    with pytest.raises(CheckpointError, match="is not listed in the certificate of the model; move it away"):
+        rote.load(model)
+
+
+def test_empty_directories_and_links_are_refused(model: Path, tmp_path: Path) -> None:
+    (model / "empty").mkdir()
+    with pytest.raises(CheckpointError, match="empty is not listed"):
+        rote.load(model)
+    (model / "empty").rmdir()
+    (model / "config.json").rename(tmp_path / "config.json")
+    (model / "config.json").symlink_to(tmp_path / "config.json")
+    with pytest.raises(CheckpointError, match="symbolic link"):
+        rote.load(model)
+
+
+def test_what_no_library_reads_may_lie_there(model: Path) -> None:
+    (model / "README.md").write_text("mine")
+    (model / ".git").mkdir()
+    (model / ".git" / "HEAD").write_text("x")
+    assert rote.verify(model).passed
+
+
+def test_a_certificate_that_is_no_file_does_not_hang(model: Path) -> None:
+    (model / "certificate.json").unlink()
+    os.mkfifo(model / "certificate.json")
+    with pytest.raises(CheckpointError, match="is no file"):
+        rote.load(model)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../b", "", ".", "a//b", "a\\b", "C:x", "a\0", None, 5])
+def test_names_in_certificates_stay_inside(tmp_path: Path, name: object) -> None:
+    with pytest.raises(CheckpointError, match="no plain name inside"):
+        folders.inside(tmp_path, name)
+    assert folders.inside(tmp_path, "original/config.json") == tmp_path / "original" / "config.json"
+
+
+def test_sub_directories_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c.json").write_text("{}")
+    assert list(folders.hashes(tmp_path)) == ["a/b/c.json"]
+
+
+def _fill(text: str) -> object:
+    def fill(part: Path) -> None:
+        (part / "certificate.json").write_text(text)
+
+    return fill
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_directory_is_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool) -> None:
+    if not exchange:
+        monkeypatch.setattr(_atomic, "_renameat2", lambda: None)
+    out = tmp_path / "out"
+    for text in ("old", "new"):
+        folders.write_directory(out, _fill(text), force=True)  # type: ignore[arg-type]
+        assert (out / "certificate.json").read_text() == text and _names(tmp_path) == ["out"]
+    with pytest.raises(OutputError, match="exists already"):
+        folders.write_directory(out, _fill("third"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError(28, "No space left on device")])
+@pytest.mark.parametrize("nth", range(8))
+def test_the_old_directory_outlives_what_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool, stop: type[BaseException], nth: int
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(_atomic, "_renameat2", lambda: None)
+    out = tmp_path / "out"
+    folders.write_directory(out, _fill("old"))  # type: ignore[arg-type]
+    calls = 0
+
+    def strike(call: object) -> object:
+        def struck(*args: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls - 1 == nth:
+                raise stop
+            return call(*args)  # type: ignore[operator]
+
+        return struck
+
+    with monkeypatch.context() as patched:
+        for name in ("rename", "fsync", "mkdir"):
+            patched.setattr(os, name, strike(getattr(os, name)))
+        try:
+            folders.write_directory(out, _fill("new"), force=True)  # type: ignore[arg-type]
+            text = "new"
+        except (KeyboardInterrupt, OutputError):
+            text = (out / "certificate.json").read_text()
+            assert text in ("old", "new") and (text == "old" or stop is KeyboardInterrupt)
+    assert (out / "certificate.json").read_text() == text
+    clear_dead(tmp_path)
+    assert _names(tmp_path) == ["out"]
+
+
+def test_what_was_moved_away_comes_back(tmp_path: Path) -> None:
+    """Killed between two renames, where names cannot be exchanged."""
+    out = tmp_path / "out"
+    folders.write_directory(out, _fill("old"))  # type: ignore[arg-type]
+    out.rename(old_name(out))
+    clear_dead(tmp_path)
+    assert (out / "certificate.json").read_text() == "old" and _names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("directory", [True, False])
+def test_the_dead_are_cleared_and_the_living_are_not(tmp_path: Path, directory: bool) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path; from rote.data._temporary import Temporary\n"
+        f"part = Temporary(Path(sys.argv[1]), 'out', directory={directory})\n"
+        "print(part.path, flush=True); sys.stdin.read(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdin is not None and child.stdout is not None
+    part = Path(child.stdout.readline().strip())
+    strangers = [tmp_path / ".out.abcdefgh.part", tmp_path / ".out.rote-00000000-0123456789ab", tmp_path / "x"]
+    for stranger in strangers:
+        stranger.write_text("not ours")
+    clear_dead(tmp_path)
+    assert part.exists()
+    child.stdin.close()
+    assert child.wait(60) == -signal.SIGKILL
+    child.stdout.close()
+    assert part.exists()
+    clear_dead(tmp_path)
+    assert not part.exists() and all(stranger.exists() for stranger in strangers)
+
+
+def test_temporary_directories_go_away_in_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staging = folders.Staging(tmp_path)
+    (staging.path / "file").write_text("x")
+    del staging
+    assert _names(tmp_path) == []
+
+    # Interrupted right after it was made, and once more while it is being removed.
+    made, removed, interrupts = os.mkdir, shutil.rmtree, [KeyboardInterrupt]
+
+    def interrupted(path: Path, mode: int) -> None:
+        made(path, mode)
+        raise KeyboardInterrupt
+
+    def slow(path: Path, ignore_errors: bool) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        removed(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(os, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        folders.Staging(tmp_path)
+    monkeypatch.undo()
+    part = Temporary(tmp_path, "x", directory=True)
+    monkeypatch.setattr(shutil, "rmtree", slow)
+    with pytest.raises(KeyboardInterrupt):
+        part.close()
+    assert _names(tmp_path) == []
+
+
+def test_a_file_is_written_to_disk_before_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def noted(name: str, call: Callable[..., object]) -> Callable[..., object]:
+        def noting(*args: object) -> object:
+            order.append(name)
+            return call(*args)
+
+        return noting
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
+    write_atomically(tmp_path / "out", lambda part: part.write_text("x"))
+    assert order == ["fsync", "replace", "fsync"] and _names(tmp_path) == ["out"]
+
+
+def test_two_grafts_to_one_place_do_not_mix(tmp_path: Path) -> None:
+    (tmp_path / ".out.graft").mkdir()
+    release = held(tmp_path / ".out.graft")
+    facts = tiny_models.write_table(tmp_path / "facts.csv", 4)
+    with pytest.raises(OutputError, match="another graft is writing"):
+        rote.graft(tmp_path, facts, template="The code {code} is in", answer=" {city}", output=tmp_path / "out")
+    assert release is not None and (tmp_path / ".out.graft").is_dir()
+    release()
+
+
+def test_ungraft_takes_nothing_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    made = tmp_path / "made"
+    (made / "original").mkdir(parents=True)
+    for name in ("config.json", "original/config.json", "model-00002-of-00002.safetensors"):
+        (made / name).write_text("{}")
+    files = folders.hashes(made)
+    shard = {"file": "../secret", "was": "model.safetensors", "sha256": folders.file_sha256(tmp_path / "secret")}
+    added = {"file": "model-00002-of-00002.safetensors"}
+    for graft in (
+        {"shards": [shard], "added": added, "original_sha256": {}},
+        {"shards": [], "added": added, "original_sha256": {"../../secret": shard["sha256"]}},
+        {"shards": [{**shard, "file": "config.json", "was": "../out"}], "added": added, "original_sha256": {}},
+    ):
+        record = {"graft": graft, "files_sha256": files}
+        (made / "certificate.json").write_text(json.dumps({**record, HASH: sha256_of(record)}))
+        with pytest.raises(CheckpointError, match="no plain name inside"):
+            ungraft(made, tmp_path / "back")
+    assert not (tmp_path / "back").exists()

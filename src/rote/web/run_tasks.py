@@ -28,6 +28,8 @@ _grids: dict[tuple[str, int], list[tuple[str, bool, frozenset[str]]]] = {}
 
 def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """Every sweep in a file: what is done, what is left of the grids beside it, how fast it goes, the newest rows."""
+    from rote.analyse.fit.points import is_number
+
     rows = _rows(args, [])
     names = dict.fromkeys(str(row["sweep"]) for row in rows)
     grids = [grid for path in args["grids"] for grid in _grid(Path(path))]
@@ -36,7 +38,7 @@ def _journal(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "sweeps": [_sweep(name, [row for row in rows if row["sweep"] == name], grids) for name in names],
         "open": _is_open(Path(args["path"])),
         "varying": _varying(rows),
-        "y": [name for name in _Y if any(_is_number(row.get(name)) for row in rows)],
+        "y": [name for name in _Y if any(is_number(row.get(name)) for row in rows)],
     }
 
 
@@ -116,10 +118,6 @@ def _shown(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.5g}") if math.isfinite(value) else None
     return value if isinstance(value, (int, str)) or value is None else str(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _varying(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from rote.errors import OutputError
 
-__all__ = ["write_atomically"]
+__all__ = ["disk_is_full", "write_atomically"]
+
+_ROOM = 1 << 20
+"""With fewer bytes left a disk is as good as full."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -33,17 +37,34 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         os.umask(mask)
         part.chmod(0o666 & ~mask)
         os.replace(part, path)
-    except OSError as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and not disk_is_full(error):
+            raise
         raise _refusal(path, error) from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
 
 
-def _refusal(path: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
+def disk_is_full(error: BaseException, place: Path | None = None) -> bool:
+    """Whether an error is for want of room: by its number, or by its words, as libraries keep the number to themselves.
+
+    Where an error only says that writing failed, `place` is the file, and the disk is asked whether it has room.
+    """
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    if any(words in str(error) for words in ("os error 28", "No space left", "StorageFull", "disk is full")):
+        return True
+    try:
+        return place is not None and shutil.disk_usage(place.parent).free < _ROOM
+    except OSError:
+        return False
+
+
+def _refusal(path: Path, error: Exception) -> OutputError:
+    reason = getattr(error, "strerror", None) or str(error)
     if not path.parent.is_dir():
         reason = f"the directory {path.parent} does not exist; create it first"
-    elif error.errno == errno.ENOSPC:
-        reason += "; free some space and try again, nothing was changed"
+    elif disk_is_full(error):
+        reason = "the disk is full; free some space and try again, nothing was changed"
     return OutputError(f"cannot write {path}: {reason}.")

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from rote.data.records import json_value
 from rote.errors import RoteError, UsageError
 from rote.web.guard import MAX_JSON_BYTES
 
@@ -35,8 +36,8 @@ async def read_json(request: Request) -> dict[str, Any]:
         if len(body) > MAX_JSON_BYTES:
             raise UsageError(f"a request may carry {MAX_JSON_BYTES:,} bytes, this one has more.")
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
+        found = json_value(body.decode())
+    except ValueError:
         raise UsageError("the request holds no JSON.") from None
     if not isinstance(found, dict):
         raise UsageError("the request holds no JSON object.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from rote.errors import UsageError
+from rote.data.records import read_json as read_record
+from rote.errors import RoteError, UsageError
 from rote.web.answers import in_thread, number, texts, told
 from rote.web.commands import command
 from rote.web.store import has_words
@@ -43,10 +43,10 @@ def models(state: State) -> list[dict[str, Any]]:
     lying = []
     for item in state.folder.look("model"):
         try:
-            certificate = json.loads((item.path / "certificate.json").read_bytes()[:50_000_000])
-        except (OSError, ValueError):
+            certificate = read_record(item.path / "certificate.json")
+        except RoteError:
             continue
-        if isinstance(certificate, dict) and has_words(item.path):
+        if has_words(item.path):
             lying.append({"id": item.id, "name": item.name, "from": "folder", **_summary(certificate)})
     return built + lying
 

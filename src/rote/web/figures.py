@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from rote.data.records import read_json
 from rote.errors import DataError
 from rote.plot import Figure
 from rote.plot.interactive import plots
@@ -17,16 +17,11 @@ _WORDS = ("entry", "title", "source", "question", "claim", "verdict", "sentence"
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; numbers that JSON does not know become nothing."""
+    """A JSON object from a file; a refusal names the file, and not the folder."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DataError(f"{path.name} is larger than {_MOST_BYTES // 10**6} MB, which no figure is.")
-        record = json.loads(path.read_bytes(), parse_constant=lambda name: None)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path.name} cannot be read as JSON ({type(error).__name__}); reproduce it again.") from None
-    if not isinstance(record, dict):
-        raise DataError(f"{path.name} holds no JSON object; reproduce it again.")
-    return record
+        return read_json(path, remedy="reproduce it again", most=_MOST_BYTES)
+    except DataError as error:
+        raise DataError(str(error).replace(str(path), path.name)) from None
 
 
 def entry_line(folder: Path) -> dict[str, Any]:

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from rote.config import Architecture
+from rote.data.arguments import checked
+from rote.data.contents import as_path
 from rote.data.encoding import Continuation, Prompt, encode, encode_prompts
 from rote.data.outputs import Outputs
 from rote.data.stock import load_model, load_tokenizer
@@ -64,10 +66,7 @@ class GraftedModel(Model):
 
     @classmethod
     def read(cls, folder: Path, certificate: Mapping[str, Any]) -> GraftedModel:
-        try:
-            arch = shape_of(folders.read_json(folder / "config.json"))
-        except KeyError as error:
-            raise CheckpointError(f"{folder / 'config.json'} has no {error.args[0]}; it is of another model.") from None
+        arch = shape_of(folders.read_json(folder / "config.json"), folder / "config.json")
         return cls(folder, arch, certificate["params_by_convention"])
 
     def at(self, folder: Path) -> GraftedModel:
@@ -134,17 +133,24 @@ class Generated(Outputs):
         return said
 
 
-def shape_of(config: Mapping[str, Any]) -> Architecture:
-    """The shape that a configuration of the Llama family speaks of."""
-    heads, width = int(config["num_attention_heads"]), int(config["hidden_size"])
+def shape_of(config: Mapping[str, Any], where: Path) -> Architecture:
+    """The shape that a configuration of the Llama family speaks of; `where` is its file."""
+
+    def size(name: str, usual: int | None = None) -> int:
+        value = config.get(name) or usual
+        if type(value) is not int or value < 1:
+            raise CheckpointError(f"{where} has no {name} that is a size; it is of another model, or was edited.")
+        return value
+
+    heads, width = size("num_attention_heads"), size("hidden_size")
     return Architecture(
         heads,
         width,
-        int(config.get("head_dim") or width // heads),
-        int(config.get("max_position_embeddings") or 1),
-        int(config["vocab_size"]),
-        int(config["num_hidden_layers"]),
-        int(config["intermediate_size"]),
+        size("head_dim", max(1, width // heads)),
+        size("max_position_embeddings", 1),
+        size("vocab_size"),
+        size("num_hidden_layers"),
+        size("intermediate_size"),
         gated=True,
     )
 
@@ -191,7 +197,7 @@ def fill_graft(part: Path, source: Source, tensors: Mapping[str, Tensor], n_adde
         kept = path.name in ("config.json", _INDEX)
         shutil.copyfile(path, (keep if kept else part) / path.name)
     config = folders.read_json(source.place / "config.json")
-    layers = int(config["num_hidden_layers"])
+    layers = shape_of(config, source.place / "config.json").n_layers
     config["num_hidden_layers"] = layers + n_added
     if isinstance(config.get("layer_types"), list):
         config["layer_types"] = [*config["layer_types"], *config["layer_types"][-1:] * n_added]
@@ -206,15 +212,14 @@ def fill_graft(part: Path, source: Source, tensors: Mapping[str, Tensor], n_adde
     }
 
 
+@checked
 def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
     """Restore the original from a grafted directory, bit for bit; the names of the restored files.
 
     Without an `output` the directory itself becomes the original again.
     """
-    folder = Path(directory)
-    record = folders.read_json(folder / folders.CERTIFICATE).get("graft")
-    if not isinstance(record, dict):
-        raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+    folder = as_path(directory, "a model directory")
+    shards, added, kept = _graft_record(folder)
     restored: list[str] = []
 
     def put(source: Path, target: Path, sha256: str) -> None:
@@ -229,19 +234,42 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
         restored.append(target.name)
 
     def write(part: Path) -> None:
-        renamed = {str(shard["file"]) for shard in record["shards"]} | {str(record["added"]["file"])}
-        for shard in record["shards"]:
-            put(folder / shard["file"], part / Path(shard["was"]).name, shard["sha256"])
-        for name, sha256 in record["original_sha256"].items():
-            put(folder / _KEPT / name, part / Path(name).name, sha256)
+        renamed = {file for file, _, _ in shards} | {added}
+        for file, was, sha256 in shards:
+            put(folder / file, part / was, sha256)
+        for name, sha256 in kept.items():
+            put(folder / _KEPT / name, part / name, sha256)
         for path in sorted(folder.iterdir()):
             if path.is_file() and path.name not in renamed | {"config.json", _INDEX, folders.CERTIFICATE}:
                 shutil.copyfile(path, part / path.name)
                 restored.append(path.name)
 
-    target = folder if output is None else Path(output)
+    target = folder if output is None else as_path(output, "a directory")
     folders.write_directory(target, write, force=force or output is None)
     return sorted(restored)
+
+
+def _graft_record(folder: Path) -> tuple[list[tuple[str, str, str]], str, dict[str, str]]:
+    """What a grafted directory says of itself: (file, its name in the original, hash) of every shard of the original,
+    the file that was added, and the hashes of what is kept; names without folders."""
+    record = folders.read_json(folder / folders.CERTIFICATE).get("graft")
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+    try:
+        shards = [(str(one["file"]), str(one["was"]), str(one["sha256"])) for one in record["shards"]]
+        added = str(record["added"]["file"])
+        kept = {str(name): str(sha256) for name, sha256 in record["original_sha256"].items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{folder / folders.CERTIFICATE} does not say what was grafted ({type(error).__name__}: {error}); the file "
+            "was edited, so the original cannot be restored from it."
+        ) from None
+    for name in (*(name for file, was, _ in shards for name in (file, was)), *kept):
+        if name != Path(name).name or name in ("", "..") or "\0" in name:
+            raise CheckpointError(
+                f"{folder / folders.CERTIFICATE} names {name!r}, which is no file of its; it was edited."
+            )
+    return shards, added, kept
 
 
 model = GraftedModel

@@ -137,14 +137,16 @@ def test_names_that_no_file_can_have(tmp_path: Path) -> None:
 
 
 def test_a_damaged_parquet_file_ends_nobody(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Among these changes are some for which the library that reads them ends its process."""
+    """With change 147 polars 1 ends the process that reads the file; the others are there for its neighbours."""
     path = tmp_path / "x.parquet"
     pl.DataFrame({"a": ["x", "y"] * 9, "b": ["u", "v"] * 9}).write_parquet(path)
     whole, rng = path.read_bytes(), Random(0)
-    for _ in range(30):
+    for number in range(150):
         bent = bytearray(whole)
         for _ in range(3):
             bent[rng.randrange(len(bent))] = rng.randrange(256)
+        if number < 140:
+            continue
         path.write_bytes(bent)
         with contextlib.suppress(rote.RoteError):
             rote.read(path)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,3 +156,50 @@ def test_reprs_are_short() -> None:
     ):
         assert len(repr(record)) < 200, repr(record)
         assert "\n" not in repr(record)
+
+
+TABLE_LIKE: tuple[Any, ...] = (
+    None,
+    3,
+    2.5,
+    "nothing-there",
+    "a\0b",
+    Path("nope.csv"),
+    [],
+    [1, 2],
+    {},
+    {"a": 1},
+    b"x",
+    object(),
+    True,
+)
+FUNCTIONS: dict[str, tuple[object, ...]] = {
+    "audit": ("nothing.txt",), "bounds": (), "build": (), "check": (), "fit": ("n_heads", "recall"),
+    "graft": ("nope.csv",), "load": (), "plan": (), "read": (), "ungraft": (), "verify": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_a_function_cannot_take_is_refused_in_a_sentence(name: str) -> None:
+    for thing in TABLE_LIKE:
+        with pytest.raises(rote.RoteError, match=r".*\w.*[.?]$"):
+            getattr(rote, name)(thing, *FUNCTIONS[name])
+
+
+@pytest.mark.parametrize("argument", ["kind", "target", "columns", "tokens", "on_conflict", "weight", "choices"])
+def test_arguments_of_other_types_are_refused_by_name(argument: str) -> None:
+    for thing in (3, 2.5, True, object(), b"x", Path("x")):
+        with pytest.raises(rote.RoteError, match=argument):
+            rote.read("countries", **{argument: thing})  # type: ignore[arg-type]
+
+
+def test_sentences_of_the_library_name_no_flags() -> None:
+    """`--flags` are for the command line, and for commands that are shown to be run."""
+    home = Path(rote.__file__).parent
+    shown = ("pip install", "ray start", "commands = (")
+    for path in sorted(home.rglob("*.py")):
+        if path.relative_to(home).parts[0] in ("cli", "web", "demo", "errors.py", "__main__.py"):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if re.search(r"`rote \w+ -", line) and not any(words in line for words in shown):
+                pytest.fail(f"{path.relative_to(home)}:{number}: {line.strip()}")

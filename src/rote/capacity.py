@@ -10,6 +10,7 @@ from rote import constructions, theorems
 from rote.config import Architecture, Shape, check_dtype
 from rote.constructions import AnyConstruction, Construction, NoPlan, Plan, Progress, quiet
 from rote.constructions._base import SupportsSheet
+from rote.data.arguments import checked
 from rote.data.table import Table
 from rote.errors import RoteError, UnknownName, UsageError
 from rote.plot.sheet import Grid, Sheet, Shown, megabytes, number
@@ -70,6 +71,7 @@ class Bounds(Shown, Sequence[Bound]):
         return f"Bounds({len(self.bounds)} theorems about {constructions.words(self.setting.arch)})"
 
 
+@checked
 def bounds(shape: Setting | Architecture, only: Iterable[str] | None = None) -> Bounds:
     """Every registered bound for a shape, or for a setting, which also says what is known about the data."""
     if not isinstance(shape, (Setting, Architecture)):
@@ -132,6 +134,7 @@ class Plans(Shown, Sequence[Plan]):
         return f"Plans({len(self.plans)} shapes for {self._asked}: {best})"
 
 
+@checked
 def plan(
     data: Table | Demand,
     only: Iterable[str] | None = None,

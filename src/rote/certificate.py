@@ -46,9 +46,17 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _allowed(declared: str) -> tuple[type, ...]:
-    """The types that a field's annotation allows."""
-    return tuple(kind for part in re.sub(r"\[[^\]]*\]", "", declared).split(" | ") for kind in _TYPES[part])
+def _allows(declared: str, value: Any) -> bool:
+    """Whether a field's annotation allows a value of a record; what a mapping holds is looked at too."""
+    inner = re.search(r"\[str, ([^\]]*)\]", declared)
+    names = re.sub(r"\[[^\]]*\]", "", declared).split(" | ")
+    if not isinstance(value, tuple(kind for name in names for kind in _TYPES[name])):
+        return False
+    if isinstance(value, bool) and "bool" not in names:
+        return False
+    if inner is None or inner[1] == "Any" or not isinstance(value, Mapping):
+        return True
+    return all(_allows(inner[1], held) for held in value.values())
 
 
 @dataclass(frozen=True)
@@ -130,12 +138,14 @@ class Certificate(Shown, Mapping[str, Any]):
         if missing:
             raise CheckpointError(f"{where} lacks {missing[0]}; the file was edited or is foreign, build it again.")
         for name, item in known.items():
-            if name in record and not isinstance(record[name], _allowed(str(item.type))):
+            if name in record and not _allows(str(item.type), record[name]):
                 raise CheckpointError(f"{where} lacks a {name} that can be read; the file was edited, build it again.")
-        if record["dtype"] not in DTYPES:
+        if record["dtype"] not in DTYPES or record["dtype"] not in record["recall"]:
             raise CheckpointError(f"{where} names no number format in dtype; the file was edited, build it again.")
         if record[HASH] != sha256_of(record):
             raise CheckpointError(f"{where} does not have the hash that it names; the file was edited, build it again.")
+        if "full" not in record["params_by_convention"]:
+            raise CheckpointError(f"{where} counts no parameters; the file was edited, build it again.")
         values = {name: record[name] for name in known if name in record}
         return cls(**values, claims={name: value for name, value in record.items() if name not in (*known, HASH)})
 
@@ -152,7 +162,13 @@ class Certificate(Shown, Mapping[str, Any]):
         """What was built, for people; `place` is where it lies."""
         from rote import constructions
 
-        return constructions.get(self.construction).sheet(self.to_dict(), place or self.facts_name)
+        try:
+            return constructions.get(self.construction).sheet(self.to_dict(), place or self.facts_name)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the certificate of {place or self.facts_name} does not hold what {self.construction} writes "
+                f"({type(error).__name__}: {error}); the file was edited, build it again."
+            ) from None
 
     def __repr__(self) -> str:
         kept = self.recall.get(self.dtype, 0.0)

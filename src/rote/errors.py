@@ -56,7 +56,7 @@ class UnknownName(UsageError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
-        close = nearest(name, known)
+        close = nearest(str(name), known)
         if close:
             hint = f"did you mean {' or '.join(repr(word) for word in close)}?"
         elif known:

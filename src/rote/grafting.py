@@ -12,6 +12,7 @@ from rote import pipeline
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
 from rote.data._temporary import held, remove
+from rote.data.arguments import checked
 from rote.data.kinds.prompts import prompts
 from rote.data.table import Table
 from rote.errors import OutputError, RoteError, UsageError
@@ -22,6 +23,7 @@ from rote.models.kinds.grafted import ungraft
 __all__ = ["graft", "prompts", "ungraft"]
 
 
+@checked
 def graft(
     model: str | os.PathLike[str],
     facts: Table | str | os.PathLike[str] | Sequence[Mapping[str, str]],
@@ -43,6 +45,8 @@ def graft(
     some is handed over too, and its certificate says so. With an `output` the model is written there, and a graft that
     was interrupted goes on where it stopped.
     """
+    if not isinstance(options, (Graft, type(None))):
+        raise UsageError(f"options are a record of rote.Graft, got a {type(options).__name__}.")
     told = replace(options or Graft(), model=Path(model))
     target = None if output is None else Path(output)
     if target is not None:

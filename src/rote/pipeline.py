@@ -22,6 +22,7 @@ from rote._version import __version__
 from rote.certificate import Certificate
 from rote.config import DTYPES, Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
+from rote.data.arguments import checked
 from rote.data.table import Table
 from rote.data.verification import Verification
 from rote.errors import CapacityError, CheckpointError, FactsLost, RoteError, UnknownName, UsageError
@@ -57,6 +58,7 @@ class Refused:
     memory: Memory | None = None
 
 
+@checked
 def build(
     table: Table,
     with_: str | Options = "auto",
@@ -327,6 +329,7 @@ def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Me
     )
 
 
+@checked
 def load(directory: str | Path) -> Memory:
     """Read a model directory back; missing, truncated or altered files are refused."""
     folder = Path(directory)
@@ -343,6 +346,7 @@ def load(directory: str | Path) -> Memory:
     return Memory(folder, model, certificate)
 
 
+@checked
 def verify(
     model: Memory | nn.Module | str | Path,
     table: Table | None = None,

@@ -212,3 +212,15 @@ def test_sequences_have_a_label_for_every_position(tmp_path: Path, capsys: pytes
     source.write_text("words,tags\nthe cat sat,D N\n")
     assert run([*built[:3], str(tmp_path / "n"), *built[4:]]) == 2
     assert "3 tokens have 2 labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["--refine", "--variant=C"])
+def test_options_that_a_stock_checkpoint_does_not_have_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "f.csv").write_text("a,b\nx,1\ny,2\n")
+    code = run(["build", str(tmp_path / "f.csv"), "-o", str(tmp_path / "m"), "--arch", "llama", name])
+    said = capsys.readouterr().err
+    assert code == 2
+    assert name.removeprefix("--").split("=")[0] in said and "belongs to" in said
+    assert not (tmp_path / "m").exists()

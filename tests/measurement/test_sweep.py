@@ -149,7 +149,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'")
     with pytest.raises(DataError, match="UTF-8"):
         read_sweep(tmp_path / "latin.toml")
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="is a directory"):
         read_sweep(tmp_path)
     with pytest.raises(UsageError, match="quick"):
         read_sweep(written(tmp_path, GRID.split("[quick]", 1)[0]), quick=True)
@@ -406,3 +406,30 @@ def test_conditions_never_become_sql() -> None:
             continue
         with pytest.raises(UsageError):
             select(held, [text])
+
+
+def test_a_disk_without_room_is_full_whatever_sqlite_calls_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no room for the log beside the file, SQLite only speaks of a disk I/O error."""
+    import shutil
+    import sqlite3
+
+    with Journal(tmp_path / "r.db") as journal:
+        said = str(journal._refusal(sqlite3.OperationalError("disk I/O error")))
+        assert "disk I/O error" in said and "full" not in said
+        usage = shutil.disk_usage(tmp_path)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=8192))
+        said = str(journal._refusal(sqlite3.OperationalError("disk I/O error")))
+    assert said == (
+        f"cannot write {tmp_path / 'r.db'}: the disk is full. Finished groups are kept; free some space and run again."
+    )
+
+
+@pytest.mark.parametrize("value", ["[]", "3", "[" * 90_000, '{"rows": 3}', '{"rows": [1]}', '{"a": 1, "a": 2}', "{"])
+def test_a_row_that_holds_no_record_is_damaged(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "r.db"
+    with Journal(path) as journal:
+        cell = Cell(n_heads=1, d_model=4, context=2, vocab=12)
+        journal.put("s", [cell], [{"status": "done"}])
+        journal.connection.execute("UPDATE cells SET result = ?", (value,))
+    with Journal(path, write=False) as journal, pytest.raises(DataError, match="is damaged"):
+        list(journal.rows())

@@ -73,7 +73,7 @@ def test_facts_are_judged(folder: Path) -> None:
 
 def test_what_is_no_checkpoint_is_refused(folder: Path, tmp_path: Path) -> None:
     table = FactTable(CONTEXTS, np.array([1, 2, 3, 4, 5]), WORDS)
-    with pytest.raises(CheckpointError, match=r"tokenizer.json is no valid JSON"):
+    with pytest.raises(CheckpointError, match=r"there is no file .*tokenizer.json"):
         judge(read_stored(tmp_path, "llama"), table, "float32")
     with pytest.raises(CheckpointError, match="save the model first"):
         judge(Stored("llama", {}, {}), table, "float32")

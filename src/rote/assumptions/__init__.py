@@ -28,6 +28,7 @@ from rote.assumptions import (
 )
 from rote.assumptions._finding import Finding, Findings, Usable, usable
 from rote.assumptions._vectors import Vectors, read_vectors
+from rote.data.arguments import checked
 from rote.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _MODULES: tuple[ModuleType, ...] = (
 _KINDS = tuple(sorted({kind for module in _MODULES for kind in module.CHECKS}))
 
 
+@checked
 def check(
     data: Table | Vectors,
     *,
@@ -69,6 +71,8 @@ def check(
     if d_model is not None and (d_model < 1 or getattr(held, "d_model", d_model) != d_model):
         raise UsageError(f"d_model = {d_model} is not the width of these data, or no width at all; leave it out.")
     wanted = None if only is None else _keys(only)
+    if isinstance(rng, int) and rng < 0:
+        raise UsageError(f"a seed is a whole number from 0, or a numpy Generator, got {rng}.")
     generator = np.random.default_rng(rng) if isinstance(rng, int) else rng
     asked = [m for m in _MODULES if kind in m.CHECKS and (wanted is None or set(wanted) & set(m.THEOREMS))]
     findings = tuple(finding for module in asked for finding in module.CHECKS[kind](held, d_model, rng=generator))

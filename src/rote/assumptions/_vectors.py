@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rote.data._arrays import FloatArray as Array
+from rote.data.contents import as_path, regular
 from rote.errors import DataError
 
 __all__ = ["Vectors", "read_vectors", "roundoff_of"]
@@ -102,9 +102,8 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
     """`queries` and `contexts` of a safetensors file; other tensors, such as targets, are left alone."""
     from safetensors import SafetensorError, safe_open
 
-    file = Path(path)
-    if not file.is_file():
-        raise DataError(f"there is no file {file}; check the path.")
+    file = as_path(path)
+    regular(file)
     found: dict[str, npt.NDArray[Any]] = {}
     half: set[str] = set()
     try:
@@ -118,7 +117,7 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
         if half:
             with safe_open(file, framework="pt") as opened:
                 found |= {name: opened.get_tensor(name).double().numpy() for name in half}
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise DataError(f"{file} is not a safetensors file that can be read ({error}); write it again.") from None
     if set(found) != {"queries", "contexts"}:
         raise DataError(

@@ -5,7 +5,6 @@ Exit codes: 0 fine; 1 the answer is no; 2 bad usage or bad data; 3 a fault in ro
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import signal
@@ -19,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rote._version import __version__
+from rote.data._atomic import disk_is_full
 from rote.errors import RoteError
 
 __all__ = ["app", "main", "run"]
@@ -163,10 +163,10 @@ def run(args: list[str], *, debug: bool = False) -> int:
         if debug:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        hint = (
-            "free some space and run it again" if error.errno == errno.ENOSPC else "check the path and its permissions"
-        )
-        _say(f"{error.strerror or error}{where}; {hint}.")
+        if disk_is_full(error):
+            _say(f"the disk is full{where}; free some space and run it again.")
+        else:
+            _say(f"{error.strerror or error}{where}; check the path and its permissions.")
         return 2
     except MemoryError:
         if debug:
@@ -176,6 +176,9 @@ def run(args: list[str], *, debug: bool = False) -> int:
     except Exception as error:
         if debug:
             raise
+        if disk_is_full(error):
+            _say(f"the disk is full ({error}); free some space and run it again.")
+            return 2
         if isinstance(error, RuntimeError) and "allocate memory" in str(error):
             _say("not enough memory for this; try a smaller shape or fewer facts.")
             return 2

@@ -78,7 +78,7 @@ class FreshGraft(GraftedModel):
         self.bench, self.tensors, self.n_added, self.dtype, self.claims = bench, tensors, n_added, dtype, notes
         original = sum(p.numel() for p in bench.source.model.parameters())
         added = sum(tensor.numel() for tensor in tensors.values())
-        shape = shape_of(bench.source.model.config.to_dict())
+        shape = shape_of(bench.source.model.config.to_dict(), bench.source.place / "config.json")
         counts = {"full": original + added, "original": original, "added": added}
         super().__init__(bench.source.place, shape.replace(n_layers=shape.n_layers + n_added))
         self._counts = counts

@@ -9,6 +9,7 @@ stay shut on ordinary text (`solvers.graft.gate`); with the gates fixed, the dow
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 from rote._version import __version__
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, option
-from rote.errors import UsageError
+from rote.data.contents import contents
+from rote.data.records import parse_json
+from rote.errors import DataError, UsageError
 from rote.plot.sheet import Grid, Sheet
 
 if TYPE_CHECKING:
@@ -263,8 +266,10 @@ def _fitted(
     notes = cache.directory / f"{name}.json"
     if all(part is not None for part in parts) and notes.is_file():
         gates, ups, downs, base = (part for part in parts if part is not None)
-        reports, bench.rng.bit_generator.state = json.loads(notes.read_text(encoding="utf-8"))
-        return [Layer(*one) for one in zip(gates, ups, downs, reports, strict=True)], base.bool()
+        # Notes that are not whole are those of a fit that was cut short: it is done again.
+        with contextlib.suppress(DataError, ValueError, TypeError, KeyError):
+            reports, bench.rng.bit_generator.state = parse_json(contents(notes), str(notes))
+            return [Layer(*one) for one in zip(gates, ups, downs, reports, strict=True)], base.bool()
     layers, base = fit_layers(
         bench.source.model,
         states,

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import functools
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from rote.data._temporary import Temporary, clear_dead, old_name, sync
 from rote.errors import OutputError
 
-__all__ = ["put_directory", "write_atomically"]
+__all__ = ["disk_is_full", "put_directory", "write_atomically"]
 
 _AT_FDCWD = -100
 _NO_REPLACE, _EXCHANGE = 1, 2
@@ -27,6 +28,8 @@ _LACKING = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 _OVERTAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT)
 """What a rename says when another writer came first."""
 _MOST_TRIES = 100
+_ROOM = 1 << 20
+"""With fewer bytes left a disk is as good as full."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -48,7 +51,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         sync(part.path)
         os.replace(part.path, path)
         sync(path.parent)
-    except OSError as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and not disk_is_full(error):
+            raise
         raise _refusal(path, error) from error
     finally:
         part.close()
@@ -135,10 +140,25 @@ def _renameat2() -> Any:
     return call
 
 
-def _refusal(path: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
+def disk_is_full(error: BaseException, place: Path | None = None) -> bool:
+    """Whether an error is for want of room: by its number, or by its words, as libraries keep the number to themselves.
+
+    Where an error only says that writing failed, `place` is the file, and the disk is asked whether it has room.
+    """
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    if any(words in str(error) for words in ("os error 28", "No space left", "StorageFull", "disk is full")):
+        return True
+    try:
+        return place is not None and shutil.disk_usage(place.parent).free < _ROOM
+    except OSError:
+        return False
+
+
+def _refusal(path: Path, error: Exception) -> OutputError:
+    reason = getattr(error, "strerror", None) or str(error)
     if not path.parent.is_dir():
         reason = f"the directory {path.parent} does not exist; create it first"
-    elif error.errno == errno.ENOSPC:
-        reason += "; free some space and try again, nothing was changed"
+    elif disk_is_full(error):
+        reason = "the disk is full; free some space and try again, nothing was changed"
     return OutputError(f"cannot write {path}: {reason}.")

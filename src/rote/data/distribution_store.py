@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rote.data._arrays import FloatArray, IntArray
+from rote.data.contents import contents
 from rote.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ def unpack(path: Path, vocab: int) -> tuple[IntArray, FloatArray, FloatArray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    if not path.exists():
+        raise CheckpointError(f"{path.parent} has no {path.name}; build the model again.")
     try:
-        parts = load(path.read_bytes())
+        parts = load(contents(path, refuse=CheckpointError))
         rows = np.zeros((len(parts["contexts"]), vocab))
         rows[parts["row"], parts["token"]] = parts["probability"]
-    except FileNotFoundError:
-        raise CheckpointError(f"{path.parent} has no {path.name}; build the model again.") from None
-    except (SafetensorError, KeyError, IndexError, ValueError, OSError) as error:
+    except (SafetensorError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); the file was damaged, build the model again."
         ) from None

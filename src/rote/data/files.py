@@ -11,19 +11,19 @@ What a file has to look like, in every format:
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import io
 import os
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
 
 from rote.data._atomic import write_atomically
+from rote.data.contents import check_text, contents, regular
 from rote.data.jsonl import read_jsonl
-from rote.data.rows import RawRows, clean_header
+from rote.data.parquet import read_parquet
+from rote.data.rows import MOST_COLUMNS, RawRows, clean_header
 from rote.data.separated import read_separated
 from rote.errors import DataError
 
@@ -39,8 +39,6 @@ FORMATS: dict[str, str] = {
     ".pq": "parquet",
 }
 SEPARATORS = {"csv": ",", "tsv": "\t"}
-
-_CHUNK_BYTES = 1 << 20
 
 
 def file_format(path: Path) -> tuple[str, bool]:
@@ -59,23 +57,9 @@ def file_format(path: Path) -> tuple[str, bool]:
 
 def read_raw(path: Path) -> RawRows:
     """All columns of a file, as strings."""
-    try:
-        if path.is_dir():
-            raise DataError(f"{path} is a directory; name a file inside it.")
-        if not path.exists():
-            raise DataError(f"there is no file {path}; check the path.")
-    except OSError as error:
-        raise DataError(f"cannot read {str(path)[:80]}: {error.strerror or error}.") from error
+    regular(path)
     kind, packed = file_format(path)
-    try:
-        data = path.read_bytes()
-        if packed:
-            data = gzip.decompress(data)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} ends in .gz but is not a whole gzip file ({error}); compress it again.") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}.") from error
-    source = path.name
+    data, source = contents(path, packed=packed), path.name
     if not data:
         raise DataError(f"{source} is empty; it needs a header and at least one row.")
     if kind == "parquet":
@@ -91,36 +75,8 @@ def read_text(data: bytes, source: str, kind: str) -> RawRows:
     return read_separated(data, source, SEPARATORS[kind])
 
 
-def check_text(data: bytes, source: str) -> bytes:
-    """The bytes without a byte-order mark; refuses what is not UTF-8 text. Decodes piece by piece to spare memory."""
-    remedy = "save the file as UTF-8 text"
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, len(data), _CHUNK_BYTES):
-        piece = data[start : start + _CHUNK_BYTES]
-        held = len(decoder.getstate()[0])
-        try:
-            decoder.decode(piece, final=start + len(piece) == len(data))
-        except UnicodeDecodeError as error:
-            at = start - held + error.start
-            line = data.count(b"\n", 0, at) + 1
-            raise DataError(
-                f"{source}: line {line}: byte 0x{data[at]:02x} at offset {at} is not UTF-8; {remedy}."
-            ) from None
-    at = data.find(b"\0")
-    if at >= 0:
-        line = data.count(b"\n", 0, at) + 1
-        raise DataError(f"{source}: line {line}: NUL byte at offset {at}, so this is not plain text; {remedy}.")
-    return data.removeprefix(codecs.BOM_UTF8)
-
-
 def _read_parquet(data: bytes, source: str) -> RawRows:
-    try:
-        frame = pl.read_parquet(io.BytesIO(data))
-    except pl.exceptions.PanicException as error:
-        raise DataError(f"{source} is not a Parquet file that can be read ({error}); write it again.") from None
-    except (pl.exceptions.PolarsError, OSError, ValueError, TypeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise DataError(f"{source} is not a Parquet file that can be read ({reason}); write it again.") from None
+    frame = read_parquet(data, source, MOST_COLUMNS)
     names = clean_header(frame.columns, source)
     if not len(frame) or not names:
         raise DataError(f"{source} has {len(names)} columns but no rows; it needs at least one row.")

@@ -11,11 +11,10 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from rote.data.files import check_text
+from rote.data.contents import as_path, read_plain
 from rote.data.kinds.distributions import DistributionTable
 from rote.data.vocabulary import PAD, Vocabulary
 from rote.errors import DataError, UnknownName, UsageError
@@ -47,13 +46,10 @@ def ngrams(
     name: str | None = None,
 ) -> tuple[DistributionTable, NgramReport]:
     """The n-grams of a text file (UTF-8)."""
-    file = Path(path)
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror or error}.") from None
-    text = check_text(data, file.name).decode()
-    return count_ngrams(text, order=order, tokens=tokens, plain=plain, most=most, name=name or file.name.split(".")[0])
+    file = as_path(path)
+    return count_ngrams(
+        read_plain(file), order=order, tokens=tokens, plain=plain, most=most, name=name or file.name.split(".")[0]
+    )
 
 
 def count_ngrams(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rote.data.arguments import checked
 from rote.data.reading import Choices
 from rote.data.source import Source
 from rote.data.table import Table
@@ -30,6 +31,7 @@ def registry() -> Mapping[str, type[Table]]:
     return _kinds.all()
 
 
+@checked
 def read(
     source: str | os.PathLike[str],
     *,
@@ -53,6 +55,8 @@ def read(
     """
     said = Choices.of(kind=kind, target=target, columns=columns, tokens=tokens, on_conflict=on_conflict, weight=weight)
     if choices is not None:
+        if not isinstance(choices, Choices):
+            raise UsageError(f"choices are a record of rote.data.Choices, got a {type(choices).__name__}.")
         if said != Choices():
             raise UsageError("choices say how to read already; leave the other arguments out.")
         said = choices

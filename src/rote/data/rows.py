@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,9 +12,10 @@ import polars as pl
 
 from rote.errors import DataError, UnknownName, UsageError
 
-__all__ = ["CHUNK_ROWS", "WHITESPACE", "ChunkedColumns", "RawRows", "clean_header"]
+__all__ = ["CHUNK_ROWS", "MOST_COLUMNS", "WHITESPACE", "ChunkedColumns", "RawRows", "check_width", "clean_header"]
 
 CHUNK_ROWS = 50_000
+MOST_COLUMNS = 20_000
 
 # What str.strip() and str.split() of Python take for white space; polars has a slightly different idea of its own.
 WHITESPACE = (
@@ -67,6 +69,15 @@ class RawRows:
             self._cache[column] = cells
         return self._cache[column]
 
+    def stacked(self, columns: Sequence[str]) -> pl.Series:
+        """The cells of several columns, one column after the other; the first empty cell is refused."""
+        held = [self.frame.get_column(column) for column in columns]
+        if all(column.dtype == pl.String for column in held):
+            cells = pl.concat(held, rechunk=True).str.strip_chars(WHITESPACE)
+            if not (cells.is_null() | (cells == "") | cells.str.contains("\0", literal=True)).any():
+                return cells
+        return pl.concat([self.cells(column) for column in columns], rechunk=True)
+
     def numbers(self, column: str) -> npt.NDArray[np.float64]:
         """One column of weights: finite and not negative."""
         cells = self.cells(column)
@@ -75,16 +86,22 @@ class RawRows:
         if wrong.any():
             at = int(np.argmax(wrong))
             raise DataError(
-                f"{self.source}: {self.place(at)}: column {column!r} holds {cells[at]!r}, but a weight must be a "
-                "finite number that is not negative."
+                f"{self.source}: {self.place(at)}: column {column!r} holds {cells[at]!r}, but a count or weight "
+                "must be a finite number that is not negative; correct it, or name the target."
             )
         return values
 
+    def some_number(self, column: str) -> bool:
+        """Whether any cell of a column is a number."""
+        cells = _as_strings(self.frame[column], column, self.source).str.strip_chars(WHITESPACE)
+        return bool(cells.cast(pl.Float64, strict=False).is_not_null().any())
+
     def check_columns(self, names: Iterable[str]) -> None:
         """Refuse names that no column has, with the nearest one."""
+        known = set(self.columns)
         for name in names:
-            if name not in self.columns:
-                raise UnknownName(f"column in {self.source} named", name, self.columns)
+            if name not in known:
+                raise UnknownName(f"column in {self.source} named", name, known)
 
     def roles(
         self, target: str | None, columns: Sequence[str] | None, weight: str | None
@@ -96,7 +113,7 @@ class RawRows:
         if columns is not None:
             if not columns:
                 raise UsageError("the context needs at least one column.")
-            twice = next((name for name in columns if columns.count(name) > 1), None)
+            twice = next((name for name, times in Counter(columns).items() if times > 1), None)
             if twice is not None:
                 raise UsageError(f"column {twice!r} is named twice in the context.")
         free = [name for name in self.columns if name != weight]
@@ -118,14 +135,25 @@ class RawRows:
 
 def clean_header(names: Sequence[str], source: str) -> list[str]:
     """Column names without outer white space; empty and repeated ones are refused."""
+    check_width(len(names), source)
     stripped = [name.strip() for name in names]
+    known: dict[str, int] = {}
     for number, name in enumerate(stripped, 1):
         if not name:
             raise DataError(f"{source}: column {number} has no name in the header; name it.")
-        if stripped.index(name) != number - 1:
-            first = stripped.index(name) + 1
+        first = known.setdefault(name, number)
+        if first != number:
             raise DataError(f"{source}: columns {first} and {number} are both named {name!r}; rename one.")
     return stripped
+
+
+def check_width(n_columns: int, source: str) -> None:
+    """Refuse more columns than any table needs."""
+    if n_columns > MOST_COLUMNS:
+        raise DataError(
+            f"{source} has {n_columns:,} columns, and the limit is {MOST_COLUMNS:,}; keep fewer of them, or write a "
+            "context as one column of words and read it with tokens as words."
+        )
 
 
 class ChunkedColumns:

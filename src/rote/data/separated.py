@@ -18,13 +18,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rote.data.rows import CHUNK_ROWS, ChunkedColumns, RawRows, clean_header
+from rote.data.rows import CHUNK_ROWS, ChunkedColumns, RawRows, check_width, clean_header
 from rote.errors import DataError
 
 __all__ = ["read_separated"]
 
 
 def read_separated(data: bytes, source: str, separator: str) -> RawRows:
+    end = min(at for at in (data.find(b"\n"), data.find(b"\r"), len(data)) if at >= 0)
+    # Before the header is cut at its separators; those in quotes are few.
+    check_width(data.count(separator.encode(), 0, end) + 1, source)
     fast = _read_plain(data, source, separator)
     return fast if fast is not None else _read_quoted(data, source, separator)
 
@@ -53,9 +56,9 @@ def _read_plain(data: bytes, source: str, separator: str) -> RawRows | None:
         return None
     if not len(frame):
         return None
-    for column in frame.get_columns():
-        if column.null_count() or (column.str.len_bytes() > csv.field_size_limit()).any():
-            return None
+    whole = pl.concat(frame.get_columns())
+    if whole.null_count() or (whole.str.len_bytes() > csv.field_size_limit()).any():
+        return None
     frame.columns = names
     return RawRows(frame, source, first_line=2)
 

@@ -6,6 +6,7 @@ runs once per row in Python: columns are factorised as a whole.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,9 +46,13 @@ class _Coded:
 
 def encode(raw: RawRows, context: Sequence[str], target: str, tokens: Tokens) -> Encoded:
     """The chosen columns of `raw` as ids."""
-    cut = {"cells": _whole, "words": _words, "chars": _chars}[tokens]
     goals = _whole(raw.cells(target))
-    parts = [cut(raw.cells(column)) for column in context]
+    if tokens == "cells":
+        # All columns at once, one after the other: a table may have thousands of them.
+        coded = _whole(raw.stacked(context))
+        parts = [dataclasses.replace(coded, lengths=np.full(len(goals.ids), len(context), dtype=np.int64))]
+    else:
+        parts = [(_words if tokens == "words" else _chars)(raw.cells(column)) for column in context]
     _refuse_pad_target(raw, target, goals)
     lengths = np.sum([part.lengths for part in parts], axis=0)
     longest = int(lengths.max())
@@ -69,7 +74,7 @@ def encode(raw: RawRows, context: Sequence[str], target: str, tokens: Tokens) ->
         ids = place[done : done + len(part.tokens)][part.ids]
         done += len(part.tokens)
         if tokens == "cells":
-            rows[:, start[0]] = ids
+            rows[:] = ids.reshape(len(context), -1).T
         else:
             within = np.arange(len(ids)) - np.repeat(np.cumsum(part.lengths) - part.lengths, part.lengths)
             rows[np.repeat(np.arange(len(rows)), part.lengths), np.repeat(start, part.lengths) + within] = ids

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rote.capacity import bounds
+from rote.data.arguments import checked
 from rote.data.generate import check_sharing
 from rote.errors import CapacityError, UsageError
 from rote.measurement.cell import Cell
@@ -114,6 +115,7 @@ def student_interval(values: Sequence[float], level: float = 0.95) -> tuple[floa
     return mean - reach, mean + reach
 
 
+@checked
 def measure(
     *,
     n_heads: int,

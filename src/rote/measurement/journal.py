@@ -16,6 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rote._version import __version__
+from rote.data._atomic import disk_is_full
+from rote.data.contents import as_path
+from rote.data.records import json_value
 from rote.errors import DataError, OutputError
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ __all__ = ["Journal"]
 SCHEMA = 1
 _APPLICATION = 0x726F7465  # "rote"
 _WAIT_SECONDS = 60
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged file raises: the library cannot decode some of its own complaints."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS cells (
     hash TEXT PRIMARY KEY,
@@ -54,17 +59,17 @@ class Journal:
     """Results in one file. Use it as a context manager; `write=False` neither creates nor changes anything."""
 
     def __init__(self, path: str | Path, *, write: bool = True) -> None:
-        self.path = Path(path)
+        self.path = as_path(path, "a file of results")
         if self.path.is_dir():
             raise OutputError(f"{self.path} is a directory; name a file for the results.")
         if not write and not self.path.is_file():
-            raise DataError(f"there is no file {self.path}; give the file that `rote sweep --db` wrote.")
+            raise DataError(f"there is no file {self.path}; give a file that a sweep wrote its results to.")
         if write and not self.path.parent.is_dir():
             raise OutputError(f"cannot write {self.path}: the directory {self.path.parent} does not exist; create it.")
         try:
             self.connection = self._open(write)
             self._check(write)
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._refusal(error) from error
 
     def _open(self, write: bool) -> sqlite3.Connection:
@@ -139,25 +144,23 @@ class Journal:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._refusal(error) from error
 
     def statuses(self) -> dict[str, str]:
         """Status by hash."""
         try:
             return dict(self.connection.execute("SELECT hash, status FROM cells"))
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._refusal(error) from error
 
     def configs(self) -> dict[str, dict[str, Any]]:
         """What was asked, by hash; a row of `rows` has results in the place of what was left open."""
         try:
             rows = self.connection.execute("SELECT hash, config FROM cells ORDER BY config").fetchall()
-            return {key: json.loads(config) for key, config in rows}
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._refusal(error) from error
-        except json.JSONDecodeError:
-            raise DataError(f"{self.path}: a row is damaged; run the sweep again into another file.") from None
+        return {key: self._record(key, config) for key, config in rows}
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every result as flat records (a study may have several), in the order of the cells' configurations."""
@@ -166,15 +169,10 @@ class Journal:
                 "SELECT hash, sweep, status, reason, config, result, version, duration, finished FROM cells "
                 "ORDER BY config"
             ).fetchall()
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._refusal(error) from error
         for key, sweep, status, reason, config, result, version, duration, finished in records:
-            try:
-                shape, values = json.loads(config), json.loads(result)
-            except json.JSONDecodeError:
-                raise DataError(
-                    f"{self.path}: the row {key[:12]} is damaged; delete it and run the sweep again."
-                ) from None
+            shape, values = self._record(key, config), self._record(key, result)
             # The number of facts of a result is the one that was used; None in a configuration means all.
             told = {
                 "status": status,
@@ -185,8 +183,24 @@ class Journal:
                 "finished": finished,
                 "hash": key,
             }
-            for one in values.pop("rows", [{}]):
+            parts = values.pop("rows", [{}])
+            if not isinstance(parts, list) or not all(isinstance(one, dict) for one in parts):
+                raise self._damaged(key)
+            for one in parts:
                 yield {**shape, **values, **one, **told}
+
+    def _record(self, key: object, text: object) -> dict[str, Any]:
+        """What a row holds as JSON; a row that holds anything but an object is damaged."""
+        try:
+            found = json_value(text) if isinstance(text, str) else None
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise self._damaged(key)
+        return found
+
+    def _damaged(self, key: object) -> DataError:
+        return DataError(f"{self.path}: the row {str(key)[:12]} is damaged; delete it, and run the sweep again.")
 
     def close(self) -> None:
         self.connection.close()
@@ -199,11 +213,12 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _refusal(self, error: sqlite3.Error) -> OutputError | DataError:
+    def _refusal(self, error: sqlite3.Error | UnicodeDecodeError) -> OutputError | DataError:
         text = str(error)
-        if "not a database" in text or "malformed" in text:
+        damaged = ("not a database", "malformed", "codec can't decode", "Could not decode")
+        if any(words in text for words in damaged):
             return DataError(f"{self.path} is no SQLite file, or it is damaged ({text}); name another file.")
-        if "full" in text:
+        if disk_is_full(error, self.path if "I/O" in text else None):
             return OutputError(
                 f"cannot write {self.path}: the disk is full. Finished groups are kept; free some space and run again."
             )

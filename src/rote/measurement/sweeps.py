@@ -16,13 +16,15 @@ import dataclasses
 import itertools
 import math
 import time
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from rote.errors import DataError, RoteError, UsageError
+from rote.data.arguments import checked
+from rote.data.contents import as_path
+from rote.data.records import read_toml
+from rote.errors import RoteError, UsageError
 from rote.measurement.cell import Cell
 from rote.measurement.journal import Journal
 from rote.measurement.machine import duration
@@ -39,7 +41,6 @@ __all__ = [
     "Work",
     "cells_of",
     "read_sweep",
-    "read_toml",
     "records_of",
     "run_sweep",
     "sweep",
@@ -108,27 +109,13 @@ class Sweep:
 
 def read_sweep(path: str | Path, *, quick: bool = False) -> Sweep:
     """The cells of a TOML file; every mistake in it is refused by name."""
-    file = Path(path)
-    record = read_toml(file, "check the path")
+    file = as_path(path, "a sweep")
+    record = read_toml(file)
     try:
         return _sweep(record, file.stem, quick)
     except RoteError as error:
         error.args = (f"{file}: {error}",)
         raise error from None
-
-
-def read_toml(file: Path, advice: str) -> dict[str, Any]:
-    """The tables of a TOML file; `advice` is for a file that is not there."""
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"there is no file {file}; {advice}.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{file} is not UTF-8 text, as a TOML file is.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{file} is no valid TOML: {error}.") from None
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror or error}.") from None
 
 
 def _sweep(record: Mapping[str, Any], stem: str, quick: bool) -> Sweep:
@@ -320,7 +307,7 @@ class Swept(Shown):
     def sheet(self) -> Sheet:
         lines = [f"Best now: {self.best}."] if self.best else []
         if self.not_done:
-            lines.append(f"{self.not_done:,} cells have no result; see `rote results {self.db} --where status!=done`.")
+            lines.append(f"{self.not_done:,} cells of {self.db} have no result: their status is not done.")
         return Sheet(self.name, f": {self._counts}, in {duration(self.seconds)}.", lines=tuple(lines))
 
     @property
@@ -335,6 +322,7 @@ class Swept(Shown):
         return {"sweep": self.name, **record, "db": str(self.db)}
 
 
+@checked
 def sweep(
     source: str | Path | Mapping[str, Any] | Sweep,
     db: str | Path,

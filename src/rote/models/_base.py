@@ -75,9 +75,11 @@ class Wording:
         if len(ids) < self.context and PAD in self._ids and ids:
             ids = [self._ids[PAD]] * (self.context - len(ids)) + ids
         if len(ids) != self.context:
+            marks = {"": "nothing", "\t": "tabs", " ": "spaces"}
+            mark = marks[self.cutter.mark]
             raise UsageError(
                 f"a context of this model has {self.context} token{'s' if self.context > 1 else ''}, got {len(ids)}"
-                f" ({', '.join(parts) or 'nothing'}); see `rote ask --help` for how tokens are separated."
+                f" ({', '.join(parts) or 'nothing'}); give them one by one, or as one text with {mark} between them."
             )
         return ids
 

@@ -6,7 +6,6 @@ every file is there, that the weights are complete, and that they are the ones t
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -16,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture
-from rote.data._atomic import put_directory
+from rote.data import records
+from rote.data._atomic import disk_is_full, put_directory
 from rote.data._temporary import Temporary
+from rote.data.contents import regular
 from rote.data.reading import check_tokens
 from rote.errors import CheckpointError, OutputError
 from rote.models import tokenizer
@@ -59,7 +60,11 @@ class Staging(Temporary):
     """A temporary directory that is removed when nobody needs it any more."""
 
     def __init__(self, near: Path | None = None) -> None:
-        super().__init__(Path(tempfile.gettempdir()) if near is None else near, "staging", directory=True)
+        place = Path(tempfile.gettempdir()) if near is None else near
+        try:
+            super().__init__(place, "staging", directory=True)
+        except (OSError, ValueError) as error:
+            raise _refusal(place, error) from None
 
 
 def file_sha256(path: Path) -> str:
@@ -99,15 +104,18 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = F
             if file.is_file() and not file.is_symlink():
                 file.chmod(0o666 & ~mask)
         put_directory(part.path, path, lambda: refuse_existing(path, force))
-    except OSError as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and not disk_is_full(error):
+            raise
         raise _refusal(path, error) from error
     finally:
         part.close()
 
 
-def _refusal(path: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
-    advice = "free some space and build again" if error.errno == errno.ENOSPC else "check the path and its permissions"
+def _refusal(path: Path, error: Exception) -> OutputError:
+    reason, advice = getattr(error, "strerror", None) or str(error), "check the path and its permissions"
+    if disk_is_full(error):
+        reason, advice = "the disk is full", "free some space and build again"
     return OutputError(f"cannot write {path}: {reason}; {advice}. Nothing was left behind.")
 
 
@@ -117,22 +125,12 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a model directory."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        if not path.parent.is_dir():
-            what = "is a file" if path.parent.exists() else "does not exist"
-            raise CheckpointError(f"{path.parent} {what}; give the directory that `rote build -o` wrote.") from None
-        raise CheckpointError(
-            f"{path.parent} has no {path.name}; it is no model directory of rote, or incomplete."
-        ) from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path} is no valid JSON ({error}); the file was truncated or edited.") from None
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}.") from None
-    if not isinstance(record, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, got a {type(record).__name__}.")
-    return record
+    if not os.path.isdir(path.parent):
+        what = "is a file" if os.path.exists(path.parent) else "does not exist"
+        raise CheckpointError(f"{path.parent} {what}; give the directory of a model that rote built.")
+    if not os.path.lexists(path):
+        raise CheckpointError(f"{path.parent} has no {path.name}; it is no model directory of rote, or incomplete.")
+    return records.read_json(path, refuse=CheckpointError, remedy="the file was truncated or edited")
 
 
 def read_tensors(path: Path, dtype: str | None = None) -> dict[str, Any]:
@@ -140,11 +138,12 @@ def read_tensors(path: Path, dtype: str | None = None) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise CheckpointError(f"{path.parent} has no {path.name}; it is no model directory of rote, or incomplete.")
+    regular(path, CheckpointError)
     try:
         tensors: dict[str, Any] = load_file(path)
-    except (SafetensorError, ValueError, OSError) as error:
+    except (SafetensorError, ValueError, OSError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"{path} cannot be read ({error}); the file is truncated or damaged, build it again."
         ) from None
@@ -184,7 +183,7 @@ def weights_hash(files: Mapping[str, str]) -> str:
 def check_files(folder: Path, certificate: Mapping[str, Any]) -> None:
     """Refuse a directory whose files are not, one by one, the ones that its certificate was made for."""
     for path, sha256 in listed_files(folder, certificate).items():
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise CheckpointError(f"{path.parent} has no {path.name}; it is incomplete, build it again.")
         if file_sha256(path) != sha256:
             raise CheckpointError(

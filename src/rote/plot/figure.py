@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rote.data._atomic import write_atomically
+from rote.data.records import read_json
 from rote.errors import DataError, MissingExtra, UnknownName, UsageError
 from rote.plot.sheet import Shown, sheet_html
 
@@ -249,22 +250,7 @@ def _series(record: Mapping[str, Any]) -> Series:
 
 def read_figure(path: Path) -> Figure:
     """A figure from the JSON that `Figure.write` wrote."""
-    return Figure.from_dict(read_record(path))
-
-
-def read_record(path: Path, advice: str = "check the path") -> dict[str, Any]:
-    """A JSON object from a file."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}; {advice}.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} is no valid JSON ({error}); {advice}.") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}.") from None
-    if not isinstance(record, dict):
-        raise DataError(f"{path} must hold a JSON object, got a {type(record).__name__}; {advice}.")
-    return record
+    return Figure.from_dict(read_json(path))
 
 
 def describe(panels: Sequence[Panel]) -> str:

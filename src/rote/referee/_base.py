@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rote.data.records import read_json
 from rote.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class _FileTensors(Mapping[str, "Tensor"]):
 
         try:
             return load_file(self._path)
-        except (SafetensorError, ValueError, OSError) as error:
+        except (SafetensorError, ValueError, OSError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self._path} cannot be read ({error}); the file is missing or damaged.") from None
 
     def __getitem__(self, name: str) -> Tensor:
@@ -69,13 +69,7 @@ class _FileTensors(Mapping[str, "Tensor"]):
 
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON object of a directory."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no valid JSON ({error}); it is missing, truncated or edited.") from None
-    if not isinstance(record, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, got a {type(record).__name__}; build it again.")
-    return record
+    return read_json(path, refuse=CheckpointError, remedy="it was truncated or edited, build it again")
 
 
 def read_stored(folder: Path, kind: str) -> Stored:

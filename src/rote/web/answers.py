@@ -12,6 +12,7 @@ from typing import IO, Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
+from rote.data.records import json_value
 from rote.errors import RoteError, UsageError
 from rote.web.desk import Busy, Desk
 from rote.web.guard import MAX_JSON_BYTES
@@ -70,10 +71,8 @@ async def read_json(request: Request) -> dict[str, Any]:
         if len(body) > MAX_JSON_BYTES:
             raise UsageError(f"a request may carry {MAX_JSON_BYTES:,} bytes, this one has more.")
     try:
-        found = json.loads(body)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        # Also what only Python takes for JSON: numbers that are none, halves of characters.
+        found = json_value(body.decode())
+    except ValueError:
         raise UsageError("the request holds no JSON.") from None
     if not isinstance(found, dict):
         raise UsageError("the request holds no JSON object.")

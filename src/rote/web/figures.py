@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
+from rote.data.records import read_json
 from rote.errors import DataError
 from rote.plot import Figure
 from rote.plot.interactive import plots
@@ -18,24 +17,11 @@ _WORDS = ("entry", "title", "source", "question", "claim", "verdict", "sentence"
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; numbers that are none, or that no float holds, become nothing."""
+    """A JSON object from a file; a refusal names the file, and not the folder."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DataError(f"{path.name} is larger than {_MOST_BYTES // 10**6} MB, and nothing that is shown here is.")
-        record = json.loads(path.read_bytes(), parse_constant=_held, parse_float=_held, parse_int=_held)
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path.name} cannot be read as JSON ({type(error).__name__}); make it again.") from None
-    if not isinstance(record, dict):
-        raise DataError(f"{path.name} holds no JSON object; make it again.")
-    return record
-
-
-def _held(text: str) -> int | float | None:
-    """A number as it is written, if a float can hold it."""
-    number = float(text)
-    if not math.isfinite(number):
-        return None
-    return number if any(mark in text for mark in ".eE") else int(text)
+        return read_json(path, remedy="make it again", most=_MOST_BYTES)
+    except DataError as error:
+        raise DataError(str(error).replace(str(path), path.name)) from None
 
 
 def entry_line(folder: Path) -> dict[str, Any]:

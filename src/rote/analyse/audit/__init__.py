@@ -12,6 +12,7 @@ from rote.analyse.audit._report import Audit, HeadReport, LayerReport, layer_rep
 from rote.analyse.audit._texts import read_text
 from rote.analyse.audit._watch import Layers
 from rote.analyse.audit.figure import audit_figure
+from rote.data.arguments import checked
 from rote.errors import UsageError
 
 __all__ = ["Audit", "HeadReport", "LayerReport", "audit", "audit_figure", "parse_layers", "reading"]
@@ -34,6 +35,7 @@ def parse_layers(text: str, n_layers: int) -> set[int]:
     return wanted
 
 
+@checked
 def audit(
     path: str | Path,
     texts: str | Path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rote.data.contents import read_plain
 from rote.errors import DataError, UsageError
 
 __all__ = ["cut", "read_text"]
@@ -11,24 +12,7 @@ __all__ = ["cut", "read_text"]
 
 def read_text(path: Path) -> str:
     """The whole text; what is empty or not UTF-8 is refused."""
-    if path.is_dir():
-        raise DataError(f"{path} is a directory; name a text file inside it.")
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}; check the path.") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}.") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}: line {line}: byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8; save the file "
-            "as UTF-8 text."
-        ) from None
-    if "\0" in text:
-        raise DataError(f"{path} holds a NUL byte, so this is not plain text; save it as UTF-8 text.")
+    text = read_plain(path)
     if not text.strip():
         raise DataError(f"{path} is empty; give it some text, thousands of words are best.")
     return text

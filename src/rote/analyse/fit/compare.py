@@ -14,6 +14,7 @@ from rote.analyse.fit.figure import fit_figure
 from rote.analyse.fit.laws import LAWS, Curve, fit_law, get_law
 from rote.analyse.fit.points import Point, gather, variances
 from rote.capacity import bounds
+from rote.data.arguments import checked
 from rote.errors import DataError, UsageError
 from rote.measurement.results import Results, results
 from rote.measurement.where import select
@@ -146,6 +147,15 @@ class Fit(Pictured):
         }
 
 
+def _rows(source: object) -> list[Mapping[str, Any]]:
+    """Rows that were given as such."""
+    held: list[Any] = list(source) if isinstance(source, Iterable) and not isinstance(source, Mapping) else [source]
+    if isinstance(source, Mapping) or not all(isinstance(row, Mapping) for row in held):
+        raise UsageError(f"a fit needs the file of a sweep, or rows as mappings, got a {type(source).__name__}.")
+    return held
+
+
+@checked
 def fit(
     source: str | Path | Results | Sequence[Mapping[str, Any]],
     x: str,
@@ -167,7 +177,7 @@ def fit(
     >>> fit("heads.db", "n_heads", "capacity", where=["d_model=10"])  # doctest: +SKIP
     Fit(capacity against n_heads: linear a + b x, a = 60.1, b = 119.8)
     """
-    rows = select(list(results(source) if isinstance(source, str | Path) else source), where)
+    rows = select(list(results(source)) if isinstance(source, str | Path) else _rows(source), where)
     if not 0.5 <= level < 1:
         raise UsageError(f"level is a share from 0.5 to below 1, got {level}.")
     if law != "auto":

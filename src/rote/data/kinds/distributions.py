@@ -363,11 +363,14 @@ class DistributionTable(TokenTable):
             return 0
         try:
             target, columns = raw.roles(choices.one_target, choices.columns, weight)
-            raw.numbers(weight)
+            cells = pl.DataFrame({name: raw.cells(name) for name in (*columns, target)})
+            counted = raw.some_number(weight)
         except (UsageError, DataError):
             return 0  # facts may do without that column; if they do not, they say what is wrong
-        cells = pl.DataFrame({name: raw.cells(name) for name in (*columns, target)})
-        return 2 if cells.select(columns).n_unique() < cells.n_unique() else 0
+        if cells.select(columns).n_unique() == cells.n_unique():
+            return 0
+        # One number is enough to call it a column of counts, so that a slip in another row is refused, and not read.
+        return 2 if counted else 0
 
     @classmethod
     def of(cls, source: Source, choices: Choices, name: str | None = None) -> DistributionTable:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rote.data.arguments import checked
 from rote.data.demand import Demand
 from rote.data.encoding import Prompt, refuse_clashes
 from rote.data.reading import Choices, Reading
@@ -194,6 +195,7 @@ class PromptTable(Table):
         }
 
 
+@checked
 def prompts(
     source: str | os.PathLike[str] | Sequence[Mapping[str, str]],
     *,

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from rote.config import Dtype, Shape
 from rote.data._arrays import FloatArray, IntArray, freeze
 from rote.data._atomic import write_atomically
+from rote.data.contents import regular
 from rote.data.demand import Demand
 from rote.data.outputs import Outputs
 from rote.data.reading import Choices, Reading
@@ -268,13 +269,12 @@ def _tensors(file: Path) -> tuple[dict[str, str], dict[str, Any]]:
     """The notes and the tensors of a file."""
     from safetensors import SafetensorError, safe_open
 
-    if not file.is_file():
-        raise DataError(f"there is no file {file}; check the path.")
+    regular(file)
     try:
         with safe_open(file, framework="numpy") as opened:
             notes = opened.metadata() or {}
             tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  (not a dict)
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise DataError(f"{file} is not a safetensors file that can be read ({error}); write it again.") from None
     known = {"contexts", "queries", "labels", "targets"}
     if not {"contexts", "queries"} <= set(tensors) or len({"labels", "targets"} & set(tensors)) != 1:

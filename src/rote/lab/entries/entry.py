@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rote.data.records import read_toml
 from rote.errors import DataError, RoteError, UnknownName, UsageError
 from rote.lab.studies import StudyCell, get_study
 from rote.measurement.names import check_names
-from rote.measurement.sweeps import Work, cells_of, read_toml, records_of
+from rote.measurement.sweeps import Work, cells_of, records_of
 from rote.measurement.where import select
 
 __all__ = ["Entry", "entries", "experiments", "find_entries", "read_entry"]
@@ -96,7 +97,7 @@ def _wanted(table: Mapping[str, Any], quick: bool) -> bool:
 
 def read_entry(path: Path, key: str | None = None, *, folder: Path | None = None) -> Entry:
     """An entry from its file; every mistake in it is refused by name. `folder` is where published files are."""
-    record = read_toml(path, "see `rote reproduce --list`")
+    record = read_toml(path)
     try:
         entry = Entry(key or path.stem, record, folder or path.parent)
         _check(entry)

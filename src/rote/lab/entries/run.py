@@ -12,6 +12,7 @@ from typing import Any
 
 from rote._version import __version__
 from rote.data._atomic import write_atomically
+from rote.data.arguments import checked
 from rote.errors import OutputError, UsageError
 from rote.lab.entries import cost
 from rote.lab.entries.claims import Verdict, get_claim
@@ -88,6 +89,7 @@ def catalogue(names: str | Sequence[str] = "all") -> Catalogue:
     return Catalogue(tuple(rows))
 
 
+@checked
 def reproduce(
     names: str | Sequence[str],
     output: str | Path = "reproduced",
@@ -141,7 +143,7 @@ def run_entries(
     """Run what is missing and write every entry as soon as its last cell is there."""
     need_matplotlib()
     if not chosen:
-        raise UsageError("name at least one entry; see `rote reproduce --list`.")
+        raise UsageError("name at least one entry: a key, a paper, or a TOML file.")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

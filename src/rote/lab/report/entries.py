@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rote import theorems
+from rote.data.records import read_json
 from rote.errors import DataError, UnknownName
 from rote.lab.report.section import VERDICTS, Listing, Picture, Section, Table, said, text_of
 from rote.lab.report.to_toml import toml
 from rote.measurement.machine import duration
 from rote.plot import read_figure
-from rote.plot.figure import read_record
 
 __all__ = ["read_entries"]
 
@@ -29,14 +29,14 @@ def read_entries(folder: Path) -> list[Section]:
     )
     if not paths:
         raise DataError(
-            f"{folder} holds no entry.json, so it is no folder of results; give what `rote reproduce -o` wrote, or the "
+            f"{folder} holds no entry.json, so it is no folder of results; give what a reproduction wrote, or the "
             "file of a sweep."
         )
     return [_entry(path) for path in paths]
 
 
 def _entry(path: Path) -> Section:
-    record = read_record(path, "run its entry again")
+    record = read_json(path, remedy="run its entry again")
     name = text_of(record, "entry") or path.parent.name
     verdict = text_of(record, "verdict")
     if verdict and verdict not in VERDICTS:

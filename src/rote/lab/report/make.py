@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rote.data.arguments import checked
 from rote.errors import DataError, UsageError
 from rote.lab.report.entries import read_entries
 from rote.lab.report.page import render
@@ -66,6 +67,7 @@ class Report(Shown):
         }
 
 
+@checked
 def report(
     sources: str | Path | Sequence[str | Path] | None = None, output: str | Path = "report.html", *, title: str = ""
 ) -> Report:

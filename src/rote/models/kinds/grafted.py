@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from rote.config import Architecture
+from rote.data.arguments import checked
+from rote.data.contents import as_path
 from rote.data.encoding import Continuation, Prompt, encode, encode_prompts
 from rote.data.outputs import Outputs
 from rote.data.stock import load_model, load_tokenizer
@@ -90,11 +92,7 @@ class GraftedModel(Model):
 
     @classmethod
     def read(cls, folder: Path, certificate: Mapping[str, Any]) -> GraftedModel:
-        try:
-            arch = shape_of(folders.read_json(folder / "config.json"))
-        except KeyError as error:
-            raise CheckpointError(f"{folder / 'config.json'} has no {error.args[0]}; it is of another model.") from None
-        return cls(folder, arch)
+        return cls(folder, shape_of(folders.read_json(folder / "config.json"), folder / "config.json"))
 
     def at(self, folder: Path) -> GraftedModel:
         return GraftedModel(folder, self.arch)
@@ -160,17 +158,24 @@ class Generated(Outputs):
         return said
 
 
-def shape_of(config: Mapping[str, Any]) -> Architecture:
-    """The shape that a configuration of the Llama family speaks of."""
-    heads, width = int(config["num_attention_heads"]), int(config["hidden_size"])
+def shape_of(config: Mapping[str, Any], where: Path) -> Architecture:
+    """The shape that a configuration of the Llama family speaks of; `where` is its file."""
+
+    def size(name: str, usual: int | None = None) -> int:
+        value = config.get(name) or usual
+        if type(value) is not int or value < 1:
+            raise CheckpointError(f"{where} has no {name} that is a size; it is of another model, or was edited.")
+        return value
+
+    heads, width = size("num_attention_heads"), size("hidden_size")
     return Architecture(
         heads,
         width,
-        int(config.get("head_dim") or width // heads),
-        int(config.get("max_position_embeddings") or 1),
-        int(config["vocab_size"]),
-        int(config["num_hidden_layers"]),
-        int(config["intermediate_size"]),
+        size("head_dim", max(1, width // heads)),
+        size("max_position_embeddings", 1),
+        size("vocab_size"),
+        size("num_hidden_layers"),
+        size("intermediate_size"),
         gated=True,
     )
 
@@ -236,7 +241,7 @@ def fill_graft(part: Path, source: Source, tensors: Mapping[str, Tensor], n_adde
         kept = path.name in ("config.json", _INDEX)
         shutil.copyfile(path, (keep if kept else part) / path.name)
     config = folders.read_json(source.place / "config.json")
-    layers = int(config["num_hidden_layers"])
+    layers = shape_of(config, source.place / "config.json").n_layers
     config["num_hidden_layers"] = layers + n_added
     if isinstance(config.get("layer_types"), list):
         config["layer_types"] = [*config["layer_types"], *config["layer_types"][-1:] * n_added]
@@ -280,12 +285,13 @@ class _Record:
         return cls((*shards, *kept), frozenset(moved))
 
 
+@checked
 def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
     """Restore the original from a grafted directory, bit for bit; the names of the restored files.
 
     Without an `output` the directory itself becomes the original again.
     """
-    folder = Path(directory)
+    folder = as_path(directory, "a model directory")
     certificate = folders.read_json(folder / folders.CERTIFICATE)
     record, listed = _Record.of(folder, certificate.get("graft")), folders.listed_files(folder, certificate)
     restored: list[str] = []
@@ -313,7 +319,7 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
             elif (folder / name).is_file() and not (part / name).exists():
                 shutil.copyfile(folder / name, part / name)
 
-    target = folder if output is None else Path(output)
+    target = folder if output is None else as_path(output, "a directory")
     folders.write_directory(target, write, force=force or output is None)
     return sorted(restored)
 

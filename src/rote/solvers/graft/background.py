@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rote.data.contents import read_plain
 from rote.data.encoding import encode
 from rote.errors import DataError
 
@@ -24,12 +25,7 @@ def default_text() -> list[str]:
 
 def read_text(path: Path) -> list[str]:
     """A UTF-8 text file, cut into pieces of some paragraphs, so that both parts get some of everything."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {path}; the text to keep is a text file.") from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise DataError(f"cannot read {path} as UTF-8 text ({error}).") from None
+    text = read_plain(path)
     pieces: list[str] = [""]
     for paragraph in text.split("\n\n"):
         if len(pieces[-1]) > 8 * WINDOW:

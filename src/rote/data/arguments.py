@@ -1,0 +1,99 @@
+"""Plain arguments of public functions: what is of another type than its annotation names is refused in a sentence.
+
+Texts, numbers, paths, lists and mappings are looked at. A function that takes anything else, such as a table, says
+itself what it wants.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from numbers import Integral, Real
+from typing import ParamSpec, TypeVar
+
+from rote.errors import UsageError
+
+__all__ = ["checked"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WORDS = {
+    "str": "a text",
+    "Path": "a path",
+    "os.PathLike[str]": "a path",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "None": "None",
+    "Mapping": "a mapping",
+}
+_LISTS = ("Sequence", "Iterable", "list")
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, behind a check of its arguments."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return function(*args, **kwargs)  # which says in Python's own words what is missing or too much
+        for name, value in given.items():
+            declared = signature.parameters[name].annotation
+            if not _fits(str(declared), value):
+                wanted = " or ".join(dict.fromkeys(_worded(part) for part in _parts(str(declared))))
+                got = f"{type(value).__name__}{_shown(value)}"
+                raise UsageError(f"rote.{function.__name__} needs {wanted} for {name}, got the {got}.")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _fits(declared: str, value: object) -> bool:
+    return any(_is(part, value) for part in _parts(declared))
+
+
+def _parts(declared: str) -> list[str]:
+    """The members of a union; unions in brackets stay together."""
+    return re.split(r" \| (?![^\[]*\])", declared)
+
+
+def _is(part: str, value: object) -> bool:
+    name, _, inner = part.partition("[")
+    if part == "None":
+        return value is None
+    if part in ("str", "Path") or name == "os.PathLike":
+        return isinstance(value, str) or (part != "str" and isinstance(value, os.PathLike))
+    if part in ("int", "float"):
+        return isinstance(value, Integral if part == "int" else Real) and not isinstance(value, bool)
+    if part == "bool":
+        return type(value).__name__ in ("bool", "bool_")
+    if name == "Mapping":
+        return isinstance(value, Mapping)
+    if name in _LISTS:
+        kind: type = Iterable if name == "Iterable" else Sequence
+        if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, kind):
+            return False
+        return not isinstance(value, Sequence) or all(_fits(inner.removesuffix("]"), one) for one in value)
+    return True
+
+
+def _worded(part: str) -> str:
+    name, _, inner = part.partition("[")
+    if part in _WORDS:
+        return _WORDS[part]
+    if name in _LISTS:
+        each = " or ".join(_worded(one).removeprefix("a ") for one in _parts(inner.removesuffix("]")))
+        return f"a list of {each}s"
+    return _WORDS.get(name, part)
+
+
+def _shown(value: object) -> str:
+    """A short value, for people who wonder where it came from."""
+    return f" ({value!r})" if isinstance(value, (str, int, float)) and len(str(value)) <= 40 else ""

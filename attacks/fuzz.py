@@ -32,6 +32,7 @@ from attacks.campaign import Trial
 from attacks.mutations import TEXTS, bent_bytes, bent_record, hostile_value
 from attacks.samples import ENTRY, FIGURE, GRID, TEXT, Samples, as_json
 from attacks.verbs import command_line
+from rote.certificate import HASH, sha256_of
 from rote.errors import RoteError
 
 __all__ = ["attempt", "promise", "title", "trials"]
@@ -219,8 +220,8 @@ def _load_model(rng: Random, samples: Samples, place: Path) -> Attack:
     shutil.copytree(original, folder)
     path = folder / "certificate.json"
     text = path.read_bytes()
-    if rng.random() < 0.7:
-        text = as_json(bent_record(json.loads(text), rng)).encode("utf-8", "surrogatepass")
+    if rng.random() < 0.8:
+        text = as_json(_rehashed(bent_record(json.loads(text), rng))).encode("utf-8", "surrogatepass")
     else:
         text = bent_bytes(text, rng)
     path.write_bytes(text)
@@ -233,6 +234,14 @@ def _load_model(rng: Random, samples: Samples, place: Path) -> Attack:
             memory.table()
 
     return Attack(call, f"load of {original.name} with the certificate {text!r}")
+
+
+def _rehashed(record: Any) -> Any:
+    """A certificate with the hash that it then should have, as far as there is one."""
+    if isinstance(record, dict):
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            return {**record, HASH: sha256_of(record)}
+    return record
 
 
 def _load_files(rng: Random, samples: Samples, place: Path) -> Attack:
@@ -253,7 +262,7 @@ def _load_files(rng: Random, samples: Samples, place: Path) -> Attack:
     record["files_sha256"][name] = hashlib.sha256(content).hexdigest()
     if name == "model.safetensors":
         record["weights_sha256"] = record["files_sha256"][name]
-    (folder / "certificate.json").write_text(as_json(record), encoding="utf-8")
+    (folder / "certificate.json").write_text(as_json(_rehashed(record)), encoding="utf-8")
 
     def call() -> None:
         memory = rote.load(folder)

@@ -125,15 +125,20 @@ class Samples:
         """The certificate of a directory that `write_graft` makes, as far as taking the layers off reads it."""
 
         def shard(name: str, was: str) -> dict[str, str]:
-            return {"file": name, "was": was, "sha256": hashlib.sha256(name.encode()).hexdigest()}
+            return {"file": name, "was": was, "sha256": sha256(name)}
 
+        def sha256(content: str) -> str:
+            return hashlib.sha256(content.encode()).hexdigest()
+
+        names = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
         return {
+            "files_sha256": {**{name: sha256(name) for name in names}, "original/config.json": sha256("config")},
             "graft": {
                 "layers": {"original": 2, "added": 1},
                 "shards": [shard("model-00001-of-00002.safetensors", "model.safetensors")],
                 "added": {"file": "model-00002-of-00002.safetensors", "sha256": "0" * 64},
-                "original_sha256": {"config.json": hashlib.sha256(b"config").hexdigest()},
-            }
+                "original_sha256": {"config.json": sha256("config")},
+            },
         }
 
     def write_graft(self, folder: Path, certificate: str) -> None:

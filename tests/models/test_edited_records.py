@@ -13,6 +13,7 @@ import pytest
 
 import rote
 from attacks.samples import Samples
+from rote.certificate import HASH, sha256_of
 from rote.errors import CheckpointError, RoteError
 
 
@@ -25,7 +26,7 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = folder / "certificate.json"
     record = json.loads(path.read_text())
     change(record)
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps({**record, HASH: sha256_of(record)}))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ import rote
 from explorer import Explorer
 from rote import constructions
 from rote.capacity import bounds, plan
+from rote.certificate import HASH, sha256_of
 from rote.cli.main import run
 from rote.config import Architecture
 from rote.data import random_distributions, random_vectors, write
@@ -329,7 +330,7 @@ def test_no_file_that_a_certificate_names_is_opened(explorer: Explorer, tmp_path
     path = explorer.folder / "private" / "certificate.json"
     record = json.loads(path.read_text(encoding="utf-8"))
     record["read"] |= {"shipped": True, "source": str(tmp_path / "own.csv")}
-    path.write_text(json.dumps(record), encoding="utf-8")
+    path.write_text(json.dumps({**record, HASH: sha256_of(record)}), encoding="utf-8")
     assert not explorer.ask(f"/api/models/{id_}")["facts_known"]
 
 

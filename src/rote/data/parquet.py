@@ -18,6 +18,7 @@ from rote.errors import DataError
 
 __all__ = ["read_parquet"]
 
+_MARK = b"PAR1"
 _MOST_CELLS = 200_000_000
 _MOST_SECONDS = 300
 _CHILD = """
@@ -38,6 +39,8 @@ except Exception as error:
 
 def read_parquet(data: bytes, source: str, most_columns: int) -> pl.DataFrame:
     """The columns of a Parquet file; what cannot be read, or is too much, is refused."""
+    if len(data) < 12 or data[:4] != _MARK or data[-4:] != _MARK:
+        raise _refusal(source, f"it does not begin and end with {_MARK.decode()}")
     command = [sys.executable, "-c", _CHILD, str(most_columns), str(_MOST_CELLS)]
     there = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:

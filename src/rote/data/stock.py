@@ -15,7 +15,7 @@ from typing import Any
 
 from rote.errors import CheckpointError, MissingExtra
 
-__all__ = ["first_line", "library", "load_model", "load_tokenizer", "refuse_code"]
+__all__ = ["empty_model", "first_line", "library", "load_model", "load_tokenizer", "refuse_code"]
 
 _CODE = ("auto_map", "custom_pipelines", "custom_generate")
 _MOST_BYTES = 1 << 24
@@ -63,6 +63,20 @@ def load_model(folder: Path, dtype: Any, *, auto: str = "AutoModelForCausalLM", 
 def load_tokenizer(folder: Path, **more: Any) -> Any:
     """The tokenizer of a directory, as AutoTokenizer gives it to everybody."""
     return _loaded(folder, "AutoTokenizer", **more)
+
+
+def empty_model(folder: Path) -> Any:
+    """A model of the class and sizes that a directory names, without its weights or any others."""
+    import torch
+
+    config = _loaded(folder, "AutoConfig")
+    try:
+        with torch.device("meta"):
+            return library("a model").AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except Exception as error:
+        raise CheckpointError(
+            f"transformers cannot make a model of {folder / 'config.json'} ({first_line(error)}); it was edited."
+        ) from error
 
 
 def _loaded(folder: Path, auto: str, **more: Any) -> Any:

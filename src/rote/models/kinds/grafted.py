@@ -22,7 +22,7 @@ from rote.data.arguments import checked
 from rote.data.contents import as_path
 from rote.data.encoding import Continuation, Prompt, encode, encode_prompts
 from rote.data.outputs import Outputs
-from rote.data.stock import load_model, load_tokenizer
+from rote.data.stock import empty_model, load_model, load_tokenizer
 from rote.errors import CheckpointError, UsageError
 from rote.models import folders
 from rote.models._base import Answer, Model
@@ -187,14 +187,7 @@ def _original_layers(folder: Path) -> int:
 
 def _sizes(folder: Path) -> tuple[int, list[int]]:
     """Parameters of a checkpoint in all and by layer, without reading its weights."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    try:
-        config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-        with torch.device("meta"):
-            empty: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-    except Exception as error:
-        raise CheckpointError(f"transformers cannot make a model of {folder / 'config.json'} ({error}).") from error
+    empty = empty_model(folder)
     count = [sum(p.numel() for p in part.parameters()) for part in (empty, *empty.model.layers)]
     return count[0], count[1:]
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from attacks.cluster import Cluster, environment, rows, running
 from rote.cli.main import run
 from rote.measurement import Journal, read_sweep, run_sweep
 from rote.measurement.executors import Local
@@ -40,86 +35,16 @@ n_heads = [1, 2, 3, 4, 5, 6, 7, 8]
 """
 
 
-def rows(db: Path) -> list[dict[str, Any]]:
-    with Journal(db, write=False) as journal:
-        return [{k: v for k, v in row.items() if k not in ("duration", "finished")} for row in journal.rows()]
-
-
-def environment() -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    paths = os.pathsep.join(path for path in sys.path if path)
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1", "RAY_DISABLE_MEMORY_MONITOR": "1"}
-    return {**kept, **quiet, "PYTHONPATH": paths, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-
-
-class Cluster:
-    """Ray processes that are ours alone: each node is a session of its own, ended as one."""
-
-    def __init__(self, place: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.place = place
-        self.nodes: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--node-ip-address=127.0.0.1", "--num-cpus=1"]
-        memory = ["--object-store-memory=80000000", "--disable-usage-stats", "--block"]
-        with (self.place / f"node{len(self.nodes)}.log").open("wb") as log:
-            node = subprocess.Popen(
-                [*command, *memory, *words], env=environment(), stdout=log, stderr=log, start_new_session=True
-            )
-        self.nodes.append(node)
-        return node
-
-    def wait_for(self, count: int) -> None:
-        """Until so many nodes are alive; asked in a process of its own."""
-        script = (
-            "import ray, sys, time\n"
-            f"ray.init(address={self.address!r}, log_to_driver=False, logging_level='ERROR')\n"
-            f"while sum(n['Alive'] for n in ray.nodes()) < {count}: time.sleep(0.2)\n"
-        )
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            asked = subprocess.run(
-                [sys.executable, "-c", script], env=environment(), capture_output=True, timeout=_PATIENCE, check=False
-            )
-            if asked.returncode == 0:
-                return
-            time.sleep(1)
-        raise AssertionError(f"no {count} nodes: {asked.stderr.decode()[-500:]}")
-
-    def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """All at once, as when the power goes."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(node.pid, signal.SIGKILL)
-        node.wait(30)
-
-
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    # Sockets live in it, and their paths must be short.
-    place = Path(tempfile.mkdtemp(prefix="rote-ray-"))
-    made = Cluster(place)
-    made.start("--head", f"--port={made.port}", "--include-dashboard=false", f"--temp-dir={place}")
-    try:
+    with running() as made:
         yield made
-    finally:
-        for node in made.nodes:
-            made.kill(node)
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def test_a_lost_node_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "nodes.toml"
     file.write_text(GRID.format(steps=400))
-    cluster.wait_for(1)
-    second = cluster.start(f"--address={cluster.address}")
-    cluster.wait_for(2)
+    second = cluster.join()
     there = tmp_path / "there.db"
     command = [sys.executable, "-m", "rote", "sweep", str(file), "--db", str(there), "--on", "ray", "--json"]
     driver = subprocess.Popen(

@@ -9,6 +9,7 @@ from pathlib import Path
 from attacks.campaign import CAMPAIGNS, Report, add_to_record, campaign, run
 
 _MOST_SHOWN = 20
+_said = 0.0
 
 
 def main() -> int:
@@ -41,7 +42,13 @@ def main() -> int:
 
 
 def _told(report: Report) -> None:
-    if sys.stderr.isatty():
+    """A line that moves on a terminal, and one a minute elsewhere."""
+    global _said  # noqa: PLW0603
+    if not sys.stderr.isatty():
+        if report.seconds // 60 != _said:
+            _said = report.seconds // 60
+            print(f"  {report.tries:,} tries, {len(report.failures):,} failures, {report.seconds:.0f} s", flush=True)
+    else:
         sys.stderr.write(f"\r\033[K  {report.tries:,} tries, {len(report.failures):,} failures, {report.seconds:.0f} s")
         sys.stderr.flush()
 

@@ -47,7 +47,8 @@ def trials(seed: int, workplace: Path) -> Iterator[Trial]:
     number = 0
     while True:
         drawn = random.Random(f"{seed}/{number}")
-        attack = drawn.choices([_facts, _stock, _vectors, _sequences, _distributions], [62, 8, 15, 13, 2])[0]
+        kinds = (_facts, _stock, _vectors, _sequences, _distributions, _grafted)
+        attack = drawn.choices(kinds, [62, 7.5, 15, 13, 2, 0.5])[0]
         place = workplace / "table"
         place.mkdir()
         try:
@@ -314,3 +315,27 @@ def _distributions(drawn: random.Random, place: Path, what: str) -> Trial:
     claimed = float(memory.certificate["kl"])
     wrong = abs(kl - claimed) > 1e-5 + 1e-5 * abs(kl)
     return Trial(what, f"a divergence of {claimed} is claimed, {kl} is found" if wrong else "", group="distributions")
+
+
+def _grafted(drawn: random.Random, place: Path, what: str) -> Trial:
+    """Facts on a tiny language model of random weights, asked by generate()."""
+    from attacks import tiny_models
+
+    family = drawn.choice(["llama", "mistral", "qwen3"])
+    model = tiny_models.write_tiny(place / "original", family, tied=drawn.random() < 0.5)
+    facts = tiny_models.write_table(place / "codes.csv", drawn.randint(2, 8), drawn.randrange(99))
+    rows = [line.split(",") for line in facts.read_text(encoding="utf-8").splitlines()[1:]]
+    keep = tiny_models.write_text(place / "keep.txt", 6000)
+    what = f"{what}, {len(rows)} facts on a {family}"
+
+    def build() -> rote.Memory:
+        options = rote.Graft(keep=keep, keep_tokens=600, test_tokens=256, own_windows=3)
+        return rote.graft(model, facts, template="The code {code} is in", answer=" {city}", options=options)
+
+    memory = _built(what, "graft", build, place / "model")
+    if isinstance(memory, Trial):
+        return memory
+    said = forward.spoken(place / "model", [f"The code {code} is in" for code, _ in rows], [8] * len(rows))
+    lost = [i for i, (_, city) in enumerate(rows) if said[i].strip() != city]
+    failure = f"{rows[lost[0]][0]} says {said[lost[0]]!r}, not {rows[lost[0]][1]!r}" if lost else ""
+    return Trial(what, failure, group="graft")

@@ -250,8 +250,7 @@ def _said(place: Path, line: tuple[str, ...]) -> int:
 
 def _tiny(place: Path) -> None:
     def write() -> int:
-        sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-        import tiny_models
+        from attacks import tiny_models
 
         tiny_models.write_tiny(place / "original", tied=True)
         tiny_models.write_table(place / "codes.csv", 6)

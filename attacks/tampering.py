@@ -10,7 +10,6 @@ import json
 import random
 import shutil
 import signal
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -167,9 +166,7 @@ def _makers() -> Iterator[tuple[str, Callable[[Path, int], Path]]]:
 
 def _grafted(home: Path, seed: int) -> Path:
     import rote
-
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-    import tiny_models
+    from attacks import tiny_models
 
     model = home / "original"
     if not model.exists():

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import tiny_models
+from attacks import tiny_models
 from rote.cli.main import run
 
 TEMPLATE, ANSWER = "The code {code} is in", " {city}"

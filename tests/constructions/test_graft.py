@@ -14,7 +14,7 @@ import torch
 import transformers
 
 import rote
-import tiny_models
+from attacks import tiny_models
 from rote.constructions import Progress, quiet
 from rote.memory import Memory
 from rote.models.folders import file_sha256

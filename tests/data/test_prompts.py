@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rote
-import tiny_models
+from attacks import tiny_models
 from rote import data
 from rote.data.encoding import Continuation, Prompt, batches, common_prefix, encode_prompts
 from rote.data.kinds.prompts import PromptTable, prompts

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rote
-import tiny_models
+from attacks import tiny_models
 from rote.data.stock import load_model, load_tokenizer
 from rote.errors import CheckpointError
 

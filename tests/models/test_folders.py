@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import rote
-import tiny_models
+from attacks import tiny_models
 from rote.certificate import HASH, sha256_of
 from rote.data import _atomic
 from rote.data._atomic import write_atomically

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import rote
-import tiny_models
+from attacks import tiny_models
 from rote.errors import CheckpointError, UsageError
 from rote.models.kinds.grafted import GraftedModel, ungraft
 from rote.testing import check_model

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import rote
-import tiny_models
+from attacks import tiny_models
 from rote.data.encoding import PromptIds
 from rote.errors import CheckpointError
 from rote.referee.generation import locality, recite, shorten, speak

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import transformers
 
-import tiny_models
+from attacks import tiny_models
 from rote.data.encoding import encode_prompts
 from rote.data.kinds.prompts import prompts
 from rote.solvers.graft.gate import direction

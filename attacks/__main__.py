@@ -9,7 +9,7 @@ from pathlib import Path
 from attacks.campaign import CAMPAIGNS, Report, add_to_record, campaign, run
 
 _MOST_SHOWN = 20
-_said = 0.0
+_CLEAR = "\r\033[K"
 
 
 def main() -> int:
@@ -27,30 +27,36 @@ def main() -> int:
     failed = 0
     for name in names:
         print(f"{name}: {campaign(name).title}", flush=True)
-        report = run(name, given.seed, seconds=60 * given.minutes / len(names), tries=given.tries, told=_told)
+        report = run(name, given.seed, seconds=60 * given.minutes / len(names), tries=given.tries, told=Teller())
         if given.record is not None:
             add_to_record(given.record, report)
         failed += len(report.failures)
-        sys.stderr.write("\r\033[K" if sys.stderr.isatty() else "")
+        sys.stderr.write(_CLEAR * sys.stderr.isatty())
         parts = ", ".join(f"{count:,} {group}" for group, count in report.groups.items())
         print(f"  {report.tries:,} tries in {report.seconds:.0f} s, {len(report.failures):,} failures")
         if parts:
             print(f"  {parts}")
-        for line in report.failures[:_MOST_SHOWN]:
-            print(f"  FAILED (seed {report.seed}) {line}")
     return 1 if failed else 0
 
 
-def _told(report: Report) -> None:
-    """A line that moves on a terminal, and one a minute elsewhere."""
-    global _said  # noqa: PLW0603
-    if not sys.stderr.isatty():
-        if report.seconds // 60 != _said:
-            _said = report.seconds // 60
-            print(f"  {report.tries:,} tries, {len(report.failures):,} failures, {report.seconds:.0f} s", flush=True)
-    else:
-        sys.stderr.write(f"\r\033[K  {report.tries:,} tries, {len(report.failures):,} failures, {report.seconds:.0f} s")
-        sys.stderr.flush()
+class Teller:
+    """Says how a campaign goes: a line that moves on a terminal, one a minute elsewhere, and every failure at once."""
+
+    def __init__(self) -> None:
+        self._minutes, self._failures = 0, 0
+
+    def __call__(self, report: Report) -> None:
+        moving = sys.stderr.isatty()
+        for line in report.failures[self._failures : _MOST_SHOWN]:
+            print(f"{_CLEAR * moving}  FAILED (seed {report.seed}) {line}", flush=True)
+        self._failures = len(report.failures)
+        so_far = f"  {report.tries:,} tries, {len(report.failures):,} failures, {report.seconds:.0f} s"
+        if moving:
+            sys.stderr.write(f"{_CLEAR}{so_far}")
+            sys.stderr.flush()
+        elif report.seconds // 60 > self._minutes:
+            self._minutes = int(report.seconds // 60)
+            print(so_far, flush=True)
 
 
 if __name__ == "__main__":

@@ -42,10 +42,8 @@ class SpokenScores(Scores):
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         """A target whose text does not come out has lost without bound, whatever its score is."""
         leads, rivals = super().leads(inputs, targets)
-        said = self._said
-        return np.where(said == np.asarray(targets), leads, -np.inf), np.where(
-            said == np.asarray(targets), rivals, said
-        )
+        right = self._said == np.asarray(targets)
+        return np.where(right, leads, -np.inf), np.where(right, rivals, self._said)
 
     def _logits(self, contexts: Tensor) -> Tensor:
         import torch

@@ -12,7 +12,7 @@ from rote import constructions
 from rote.config import Architecture, Shape
 from rote.constructions import Construction, Job, Options, Plan
 from rote.constructions.argmax_fit import ArgmaxFit
-from rote.data import FactTable, random_facts
+from rote.data import FactTable, VectorTable, random_facts
 from rote.errors import CapacityError, FactsLost
 from rote.models import Model
 from rote.pipeline import build, build_at
@@ -119,3 +119,11 @@ def test_answers_are_the_facts() -> None:
     for i in range(5):
         answer = memory.ask(*table.context_tokens(i), top=1)[0].token
         assert answer == table.vocabulary.tokens[table.targets[i]]
+
+
+@pytest.mark.parametrize("targets", [np.array([0.7]), np.array([1])])
+def test_one_example_of_one_shared_vector_is_held(targets: np.ndarray[Any, Any]) -> None:
+    rng = np.random.default_rng(0)
+    classes = 2 if targets.dtype.kind == "i" else None
+    table = VectorTable(rng.standard_normal((1, 8)), rng.standard_normal((1, 8)), targets, classes)
+    assert build(table, "mahdavi_random_features").certificate.passed

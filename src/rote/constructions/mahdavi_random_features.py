@@ -40,7 +40,7 @@ class _Construction(VectorConstruction[RandomFeatures]):
         if demand.shared_context and demand.context == 1 and demand.n_facts > 1:
             return NoPlan(self.key, "one shared vector is the same for every query; it needs context >= 2")
         facts = demand.n_facts
-        heads = -(-(facts - 1) // per_head) if demand.shared_context else -(-facts // d)
+        heads = -(-(facts - 1) // max(1, per_head)) if demand.shared_context else -(-facts // d)
         heads = max(1, heads, -(-facts // d))
         if demand.n_heads is not None:
             if heads > demand.n_heads:

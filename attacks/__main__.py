@@ -24,6 +24,10 @@ def main() -> int:
     wrong = [name for name in names if name not in CAMPAIGNS]
     if wrong:
         parser.error(f"there is no campaign {wrong[0]}; choose from {', '.join(CAMPAIGNS)}")
+    if not 0 < given.minutes < float("inf") or (given.tries is not None and given.tries < 1):
+        parser.error("minutes and tries are numbers above 0")
+    if given.record is not None and not given.record.absolute().parent.is_dir():
+        parser.error(f"there is no directory {given.record.absolute().parent} to record in")
     failed = 0
     for name in names:
         print(f"{name}: {campaign(name).title}", flush=True)

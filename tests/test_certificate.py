@@ -114,3 +114,22 @@ def test_other_facts_contradict_nothing_that_is_about_facts(model: Path, tmp_pat
 def test_a_memory_that_was_never_saved_is_checked_too() -> None:
     table = random_facts(24, 3, 12, rng=np.random.default_rng(0))
     assert "bound" in rote.verify(rote.build(table, "dana2025_cor1"), table, all_formats=True).checked
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_a_format_that_is_not_claimed_is_no_contradiction(dtype: str) -> None:
+    table = random_facts(12, 2, 6, rng=np.random.default_rng(0))
+    result = rote.verify(rote.build(table), table, dtype=dtype)
+    assert result.contradicted == ()
+
+
+def test_a_tokenizer_that_was_taken_away_is_missed(tmp_path: Path) -> None:
+    table = random_facts(12, 2, 6, rng=np.random.default_rng(0))
+    rote.build(table).save(tmp_path / "m")
+    (tmp_path / "m" / "tokenizer.json").unlink()
+    path = tmp_path / "m" / "certificate.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    del record["files_sha256"]["tokenizer.json"]
+    path.write_text(json.dumps({**record, HASH: sha256_of(record)}), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"no tokenizer\.json"):
+        rote.verify(tmp_path / "m", table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from rote.certificate import HASH, Certificate
@@ -29,6 +29,8 @@ _LOST = {"exact": 0.0, "float64": 0.0, "float32": 0.005, "bfloat16": 0.05, "floa
 """Shares of facts that may be lost on one machine and kept on another, where some are lost on both."""
 _DIFFERENCES = ("min_margin", "max_error")
 _LEAST = 1e-6
+_COUNTED = ("bits_per_param", "unigram", "uniform", "perplexity_floor")
+"""What follows from the table and the shape alone, on every machine alike."""
 _ON_LOADING = ("files_sha256", "weights_sha256", HASH)
 
 
@@ -76,8 +78,13 @@ def findings(
     return found
 
 
-def compared(result: Verification, certificate: Certificate, found: Mapping[str, Any]) -> Verification:
-    """A verdict that also says which claims were checked, which were not, and which are contradicted."""
+def compared(
+    result: Verification, certificate: Certificate, found: Mapping[str, Any], formats: Collection[str]
+) -> Verification:
+    """A verdict that also says which claims were checked, which were not, and which are contradicted.
+
+    `formats` are the number formats that a certificate of this construction speaks of; about others it claims nothing.
+    """
     stated = json.loads(json.dumps(certificate.to_dict()))
     known = dict(_leaves(json.loads(json.dumps(found))))
     checked, unchecked, contradicted = list(_ON_LOADING), [], []
@@ -95,7 +102,9 @@ def compared(result: Verification, certificate: Certificate, found: Mapping[str,
             contradicted.append(Contradiction(name, value, None))
     said = {name for name, _ in _leaves(stated)}
     contradicted += [
-        Contradiction(name, None, value) for name, value in known.items() if name not in said and value != NOT_MEASURED
+        Contradiction(name, None, value)
+        for name, value in known.items()
+        if name not in said and value != NOT_MEASURED and name.rpartition(".")[2] not in {*DTYPES} - {*formats}
     ]
     unchecked += [name for name in stated if name not in found and name not in _ON_LOADING]
     return dataclasses.replace(
@@ -122,5 +131,7 @@ def _agree(name: str, stated: Any, found: Any, stored: str) -> bool:
     apart, largest = abs(stated - found), max(abs(stated), abs(found))
     if what == "recall":
         return bool(apart <= _LOST[dtype]) and (stated == 1) == (found == 1)
+    if name in _COUNTED:
+        return bool(apart <= _LEAST * largest)
     least = _ABSOLUTE[dtype] if what in _DIFFERENCES else _LEAST
     return bool(apart <= least + _RELATIVE[dtype] * largest)

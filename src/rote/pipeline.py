@@ -12,6 +12,7 @@ name: `data/kinds`, `constructions`, `models/kinds`, `referee/judges`.
 from __future__ import annotations
 
 import heapq
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from rote.certificate import Certificate
 from rote.config import DTYPES, Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data.arguments import checked
+from rote.data.stock import refuse_code
 from rote.data.table import Table
 from rote.data.verification import Verification
 from rote.errors import CapacityError, CheckpointError, FactsLost, RoteError, UnknownName, UsageError
@@ -334,10 +336,11 @@ def load(directory: str | Path) -> Memory:
     """Read a model directory back; missing, truncated or altered files are refused."""
     folder = Path(directory)
     path = folder / folders.CERTIFICATE
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise CheckpointError(f"{path} is no file; the directory was altered, build the model again.")
     certificate = Certificate.from_dict(folders.read_json(path), str(path))
     folders.check_files(folder, certificate)
+    refuse_code(folder)
     constructions.get(certificate.construction)
     data.kind(certificate.data)
     model = models.get(certificate.model).read(folder, certificate)
@@ -383,13 +386,17 @@ def verify(
             "or allow other facts to check these all the same."
         )
     wording, same = model.model.wording, known if table is None or certificate.refers_to(known) else None
+    if wording is None and same is not None and same.words is not None:
+        raise CheckpointError(
+            f"{model.folder} has no tokenizer.json, so it has no words; it was altered, build it again."
+        )
     if wording is not None:
         known = known.in_words_of(wording.vocabulary, wording.context)
     construction, first = constructions.get(certificate.construction), dtype or certificate.dtype
     formats = [first]
+    # A model that was handed over in whole was judged in every format of its construction.
+    usual = construction.formats(construction.check_format(certificate.dtype)) if certificate.passed else ()
     if all_formats:
-        # A model that was handed over in whole was judged in every format of its construction.
-        usual = construction.formats(construction.check_format(certificate.dtype)) if certificate.passed else ()
         formats += [name for name in (*usual, *certificate.recall) if name in DTYPES]
     results = {
         name: _judged(model.folder, model.model, known, name, tolerance=tolerance, progress=progress)
@@ -402,7 +409,7 @@ def verify(
     found = claims.findings(construction, same, model.model, certificate.dtype, results, certificate)
     if same is not None:
         found |= construction.remeasured(same, model.model, certificate.dtype, results, certificate)
-    return claims.compared(verdict, certificate, found)
+    return claims.compared(verdict, certificate, found, {*usual, *certificate.recall})
 
 
 def _judged(

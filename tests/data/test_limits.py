@@ -61,3 +61,14 @@ def test_a_column_of_words_called_count_is_a_target(tmp_path: Path) -> None:
     path = tmp_path / "facts.csv"
     path.write_text("c1,c2,count\na,x,few\na,y,many\nb,x,few\n")
     assert rote.read(path).kind == "facts"
+
+
+def test_a_line_of_very_many_cells_is_refused_before_it_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_bytes(b"a,b\n1,2\n" + b"x," * 3_000_000 + b"\n")
+    with pytest.raises(DataError, match="line 3 has more than"):
+        rote.read(tmp_path / "wide.csv")
+
+
+def test_a_long_text_with_commas_is_a_cell(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text('a,b\n"' + "x, " * 40_000 + '",2\n', encoding="ascii")
+    assert rote.read(tmp_path / "long.csv").n_facts == 1

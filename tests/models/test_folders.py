@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rote
 from attacks import tiny_models
 from rote.certificate import HASH, sha256_of
-from rote.data import _atomic
+from rote.data import _atomic, random_facts
 from rote.data._atomic import write_atomically
 from rote.data._temporary import Temporary, clear_dead, held, old_name
 from rote.errors import CheckpointError, OutputError
@@ -92,9 +93,13 @@ def test_sub_directories_are_listed(tmp_path: Path) -> None:
 
 def _fill(text: str) -> object:
     def fill(part: Path) -> None:
-        (part / "certificate.json").write_text(text)
+        (part / "certificate.json").write_text(json.dumps({"files_sha256": {}, "text": text}))
 
     return fill
+
+
+def _told(folder: Path) -> str:
+    return str(json.loads((folder / "certificate.json").read_text())["text"])
 
 
 @pytest.mark.parametrize("exchange", [True, False])
@@ -104,7 +109,7 @@ def test_a_directory_is_exchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     out = tmp_path / "out"
     for text in ("old", "new"):
         folders.write_directory(out, _fill(text), force=True)  # type: ignore[arg-type]
-        assert (out / "certificate.json").read_text() == text and _names(tmp_path) == ["out"]
+        assert _told(out) == text and _names(tmp_path) == ["out"]
     with pytest.raises(OutputError, match="exists already"):
         folders.write_directory(out, _fill("third"))  # type: ignore[arg-type]
 
@@ -138,9 +143,9 @@ def test_the_old_directory_outlives_what_goes_wrong(
             folders.write_directory(out, _fill("new"), force=True)  # type: ignore[arg-type]
             text = "new"
         except (KeyboardInterrupt, OutputError):
-            text = (out / "certificate.json").read_text()
+            text = _told(out)
             assert text in ("old", "new") and (text == "old" or stop is KeyboardInterrupt)
-    assert (out / "certificate.json").read_text() == text
+    assert _told(out) == text
     clear_dead(tmp_path)
     assert _names(tmp_path) == ["out"]
 
@@ -151,7 +156,7 @@ def test_what_was_moved_away_comes_back(tmp_path: Path) -> None:
     folders.write_directory(out, _fill("old"))  # type: ignore[arg-type]
     out.rename(old_name(out))
     clear_dead(tmp_path)
-    assert (out / "certificate.json").read_text() == "old" and _names(tmp_path) == ["out"]
+    assert _told(out) == "old" and _names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("directory", [True, False])
@@ -253,3 +258,37 @@ def test_ungraft_takes_nothing_from_elsewhere(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match="no plain name inside"):
             ungraft(made, tmp_path / "back")
     assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "data/mine.csv", "facts.csv"])
+def test_force_does_not_touch_what_is_not_the_model_s(tmp_path: Path, name: str) -> None:
+    memory = rote.build(random_facts(6, 2, 5, rng=np.random.default_rng(0)))
+    memory.save(tmp_path / "m")
+    (tmp_path / "m" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "m" / name).write_text("mine")
+    with pytest.raises(OutputError, match="not all of it is a model of rote"):
+        memory.save(tmp_path / "m", force=True)
+    assert (tmp_path / "m" / name).read_text() == "mine"
+
+
+def test_force_wants_a_certificate_that_is_one(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "certificate.json").write_text("{}")
+    with pytest.raises(OutputError, match="not all of it is a model of rote"):
+        rote.build(random_facts(6, 2, 5, rng=np.random.default_rng(0))).save(tmp_path / "m", force=True)
+
+
+def test_force_keeps_notes_and_refuses_links(tmp_path: Path) -> None:
+    table = random_facts(6, 2, 5, rng=np.random.default_rng(0))
+    memory = rote.build(table)
+    memory.save(tmp_path / "m")
+    (tmp_path / "m" / "README.md").write_text("notes")
+    (tmp_path / "m" / ".git").mkdir()
+    (tmp_path / "m" / ".git" / "HEAD").write_text("x")
+    memory.save(tmp_path / "m", force=True)
+    assert (tmp_path / "m" / "README.md").read_text() == "notes"
+    assert (tmp_path / "m" / ".git" / "HEAD").read_text() == "x"
+    assert rote.verify(tmp_path / "m", table).passed
+    (tmp_path / "link").symlink_to(tmp_path / "m")
+    with pytest.raises(OutputError, match="symbolic link"):
+        memory.save(tmp_path / "link", force=True)

@@ -94,3 +94,15 @@ def test_asking_gives_the_fact_that_was_asked_for() -> None:
     assert [memory.ask(key)[0].token for key in keys] == ["a", "b", "c", "d"]
     with pytest.raises(UnknownName):
         memory.ask("new\tyork")
+
+
+def test_an_empty_cell_is_no_token() -> None:
+    with pytest.raises(UnknownName):
+        cut(["new york", ""], ["new york", "new", "york"], 2)
+    assert cut(["new york ", " new"], ["new york", "new", "york"], 2) == ["new york", "new"]
+
+
+def test_a_refusal_stays_short() -> None:
+    with pytest.raises(RoteError) as refusal:
+        cut("a " * 100_000, ["a", "b"], 3)
+    assert len(str(refusal.value)) < 500

@@ -85,3 +85,8 @@ def test_built_checkpoints_answer_in_text(tmp_path: Path, rows: list[tuple[list[
         said = model.generate(**reads(mark.join(context), return_tensors="pt"), max_new_tokens=1)
         assert reads.decode(said[0, -1]) == target
         assert memory.ask(*context)[0].token == target
+
+
+def test_one_token_is_nothing_to_choose_from() -> None:
+    with pytest.raises(UsageError, match="two tokens"):
+        rote.build(FactTable.from_rows([["q"]], ["q"]), arch="llama")

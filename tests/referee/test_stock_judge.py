@@ -107,3 +107,22 @@ def test_answers_that_are_spelled_otherwise_are_lost(folder: Path, tmp_path: Pat
     words[first], words[other] = words[other], words[first]
     write_tokenizer(place, words)
     assert not judge(read_stored(place, "llama"), table, "float32").passed
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_sample": True, "temperature": 9.0},
+        {"cache_implementation": "quantized"},
+        {"penalty_alpha": 0.6, "top_k": 4},
+    ],
+)
+def test_settings_of_generation_that_change_answers_are_refused(
+    folder: Path, tmp_path: Path, settings: dict[str, object]
+) -> None:
+    place = tmp_path / "settings"
+    shutil.copytree(folder, place)
+    (place / "generation_config.json").write_text(json.dumps(settings))
+    table = FactTable(CONTEXTS, np.array([1, 2, 3, 4, 5]), WORDS)
+    with pytest.raises(CheckpointError, match=r"generation_config\.json"):
+        judge(read_stored(place, "llama"), table, "float32")

@@ -45,6 +45,8 @@ def ask(
     if words:
         _answer(memory, words, top, as_json)
         return
+    if sys.stdin is None:
+        return
     asked = sys.stdin.isatty()
     if asked:
         length = int(memory.certificate.shape["context"])

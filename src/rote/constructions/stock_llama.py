@@ -138,6 +138,10 @@ def _refuse_unspoken(table: FactTable) -> None:
     from rote.models import tokenizer
 
     words = table.vocabulary
+    if len(words) < 2:
+        raise UsageError(
+            f"a stock checkpoint needs two tokens or more to choose from, and {words[0]!r} is the only one."
+        )
     reads = tokenizer.build_tokenizer(words.tokens, table.tokens)
     used = [int(i) for i in np.unique(table.contexts) if i != words.pad_id]
     wrong = [words.tokens[i] for i in used if not _reads(reads, words.tokens[i], i)]

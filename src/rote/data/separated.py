@@ -18,18 +18,36 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rote.data.rows import CHUNK_ROWS, ChunkedColumns, RawRows, check_width, clean_header
+from rote.data.rows import CHUNK_ROWS, MOST_COLUMNS, ChunkedColumns, RawRows, check_width, clean_header
 from rote.errors import DataError
 
 __all__ = ["read_separated"]
+
+_MOST_SEPARATORS = 10 * MOST_COLUMNS
+"""In one line; a long text in quotes may hold some."""
 
 
 def read_separated(data: bytes, source: str, separator: str) -> RawRows:
     end = min(at for at in (data.find(b"\n"), data.find(b"\r"), len(data)) if at >= 0)
     # Before the header is cut at its separators; those in quotes are few.
     check_width(data.count(separator.encode(), 0, end) + 1, source)
+    _check_lines(data, source, separator.encode())
     fast = _read_plain(data, source, separator)
     return fast if fast is not None else _read_quoted(data, source, separator)
+
+
+def _check_lines(data: bytes, source: str, separator: bytes) -> None:
+    """Refuse a line with far more cells than there may be columns, before it is taken apart."""
+    if len(data) <= _MOST_SEPARATORS:
+        return
+    breaks = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    starts, stops = np.concatenate([[0], breaks + 1]), np.concatenate([breaks, [len(data)]])
+    for line in np.flatnonzero(stops - starts > _MOST_SEPARATORS).tolist():
+        if data.count(separator, int(starts[line]), int(stops[line])) > _MOST_SEPARATORS:
+            raise DataError(
+                f"{source}: line {line + 1} has more than {_MOST_SEPARATORS:,} cells, and a table may have "
+                f"{MOST_COLUMNS:,} columns; the file is damaged, or no table."
+            )
 
 
 def _read_plain(data: bytes, source: str, separator: str) -> RawRows | None:

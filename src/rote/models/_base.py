@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Model", "Wording"]
 
+_MOST_SHOWN = 12
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -77,9 +79,10 @@ class Wording:
         if len(ids) != self.context:
             marks = {"": "nothing", "\t": "tabs", " ": "spaces"}
             mark = marks[self.cutter.mark]
+            shown = ", ".join(parts[:_MOST_SHOWN]) + (", ..." if len(parts) > _MOST_SHOWN else "")
             raise UsageError(
                 f"a context of this model has {self.context} token{'s' if self.context > 1 else ''}, got {len(ids)}"
-                f" ({', '.join(parts) or 'nothing'}); give them one by one, or as one text with {mark} between them."
+                f" ({shown or 'nothing'}); give them one by one, or as one text with {mark} between them."
             )
         return ids
 

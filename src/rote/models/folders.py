@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -76,14 +77,26 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def refuse_existing(path: Path, force: bool) -> None:
-    """Refuse to touch what is already there, unless told to."""
-    if path.exists() and not force:
+def refuse_existing(path: Path, force: bool, *, closely: bool = True) -> None:
+    """Refuse to touch what is already there, unless told to; and then whatever is not a model directory alone.
+
+    Without `closely` its certificate is not read again: another writer may be at work there.
+    """
+    if os.path.lexists(path) and not force:
         raise OutputError(f"{path} exists already; name another directory, or use force to replace it.")
+    if path.is_symlink():
+        raise OutputError(f"{path} is a symbolic link, which is not replaced; name the directory that it leads to.")
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file; name a directory.")
-    if path.is_dir() and any(path.iterdir()) and not (path / "certificate.json").is_file():
+    if not path.is_dir() or not any(path.iterdir()):
+        return
+    if not (path / CERTIFICATE).is_file():
         raise OutputError(f"{path} is no model directory of rote, so it is not replaced; name another directory.")
+    if closely:
+        try:
+            listed_files(path, read_json(path / CERTIFICATE))
+        except CheckpointError as error:
+            raise OutputError(f"{path} is not replaced, since not all of it is a model of rote: {error}") from None
 
 
 def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = False) -> None:
@@ -96,6 +109,10 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = F
         raise _refusal(path, error) from error
     try:
         fill(part.path)
+        for name in HARMLESS:
+            # Notes of the user's that may lie beside a model stay where they are.
+            if path.is_dir() and (path / name).exists() and not (part.path / name).exists():
+                _copy(path / name, part.path / name)
         mask = os.umask(0)
         os.umask(mask)
         part.path.chmod(0o777 & ~mask)
@@ -103,13 +120,20 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = F
             # Some libraries write private files; these are for whoever may read the directory.
             if file.is_file() and not file.is_symlink():
                 file.chmod(0o666 & ~mask)
-        put_directory(part.path, path, lambda: refuse_existing(path, force))
+        put_directory(part.path, path, lambda: refuse_existing(path, force, closely=False))
     except Exception as error:
         if not isinstance(error, OSError) and not disk_is_full(error):
             raise
         raise _refusal(path, error) from error
     finally:
         part.close()
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True)
+    else:
+        shutil.copyfile(source, target)
 
 
 def _refusal(path: Path, error: Exception) -> OutputError:

@@ -48,8 +48,10 @@ class Cutter:
         """The tokens of a question; where it is none, the parts that come nearest, so that they can be named."""
         if self._tokens == "chars":
             return self._characters(words)
-        if len(words) != 1 and self._fits(words):
-            return list(words)
+        if len(words) != 1:
+            given = [word if word in self._known else word.strip() for word in words]
+            if self._fits(given) or not all(given):
+                return given
         text = " ".join(words)
         if self._letters and self._fits(self._spelled(text)):
             return self._spelled(text)

@@ -32,6 +32,8 @@ from rote.errors import DataError, UsageError
 
 __all__ = ["VectorTable"]
 
+_MOST_DIGITS = 18
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorTable(Table):
@@ -228,8 +230,8 @@ class VectorTable(Table):
         n_classes: int | None = None
         if "labels" in tensors:
             stored = notes.get("n_classes", "")
-            if stored and not stored.isdecimal():
-                raise DataError(f"{source.path}: n_classes must be a whole number, got {stored!r}.")
+            if stored and not (stored.isdecimal() and len(stored) < _MOST_DIGITS):
+                raise DataError(f"{source.path}: n_classes must be a whole number, got {stored[:_MOST_DIGITS]!r}.")
             n_classes = int(stored) if stored else int(tensors["labels"].max(initial=0)) + 1
         goals = tensors["labels"] if n_classes is not None else tensors["targets"]
         known = name or notes.get("name", source.path.stem)

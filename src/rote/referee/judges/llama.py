@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.data.outputs import Leads, Outputs
-from rote.data.stock import load_model, load_tokenizer
+from rote.data.stock import first_line, load_model, load_tokenizer
 from rote.data.vocabulary import PAD
 from rote.errors import CheckpointError
 from rote.referee._base import Judge, Stored, read_object
@@ -38,6 +38,7 @@ class SpokenScores(Scores):
         self._ids = {token: i for i, token in enumerate(self._tokens)}
         self._tokenizer, self._model = load_tokenizer(folder), load_model(folder, number)
         self._spoken: dict[int, int] = {}
+        self._folder = folder
 
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         """A target whose text does not come out has lost without bound, whatever its score is."""
@@ -54,19 +55,29 @@ class SpokenScores(Scores):
         for length in sorted({len(ids) for ids in prompts if ids}):
             rows = [i for i, ids in enumerate(prompts) if ids is not None and len(ids) == length]
             batch = torch.tensor([prompts[i] for i in rows])
-            out = self._model.generate(
-                input_ids=batch,
-                attention_mask=torch.ones_like(batch),
-                max_new_tokens=1,
-                do_sample=False,
-                return_dict_in_generate=True,
-                output_logits=True,
-            )
+            out = self._generated(batch, torch.ones_like(batch))
             if scores is None:
                 scores = out.logits[0].new_full((len(prompts), out.logits[0].shape[1]), float("nan"))
             scores[rows] = out.logits[0]
             self._said[rows] = [self._spelled(int(i)) for i in out.sequences[:, -1]]
         return torch.full((len(prompts), len(self._tokens)), float("nan")) if scores is None else scores
+
+    def _generated(self, batch: Tensor, mask: Tensor) -> Any:
+        """One more token, as the directory's own settings have it."""
+        settings = self._model.generation_config
+        if settings.do_sample or (settings.num_beams or 1) > 1:
+            raise CheckpointError(
+                f"{self._folder / 'generation_config.json'} has the library draw answers or search for them, so that "
+                "what comes out is not what the model says; build it again."
+            )
+        more: dict[str, Any] = {"max_new_tokens": 1, "return_dict_in_generate": True, "output_logits": True}
+        try:
+            return self._model.generate(input_ids=batch, attention_mask=mask, **more)
+        except Exception as error:  # settings that the library cannot go by
+            raise CheckpointError(
+                f"transformers cannot generate with {self._folder}: {first_line(error)}; its generation_config.json "
+                "was altered, build it again."
+            ) from error
 
     def _read(self, row: Sequence[int]) -> list[int] | None:
         """What the tokenizer makes of a context as one types it; None where it refuses the text."""

@@ -86,6 +86,8 @@ def run(
                 told(report)
                 if report.seconds >= seconds or (tries is not None and report.tries >= tries):
                     break
+        except KeyboardInterrupt:
+            pass  # what was tried until then counts
         finally:
             getattr(attack, "close", lambda: None)()
     return report

@@ -111,7 +111,7 @@ def build(
                 raise
             attempts.append(Refused(_reason(construction, error), error))
             continue
-        if verdict.passed:
+        if verdict.firm:
             return _with_reason(memory, with_, plan, attempts)
         attempts.append(
             Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory)

@@ -262,3 +262,12 @@ def test_the_package_is_light() -> None:
     assert heavy == "[]"
     with pytest.raises(AttributeError, match="no attribute 'Judges'"):
         _ = referee.Judges
+
+
+def test_errors_near_what_is_allowed_are_not_firm() -> None:
+    from rote.data.verification import Verification
+
+    near = Verification(9, 0, 0.0004, "float32", max_error=0.0006)
+    assert near.passed and not near.firm and "near what is allowed" in near.summary()
+    assert Verification(9, 0, 0.0009, "float32", max_error=0.0001).firm
+    assert Verification(9, 0, 0.0009, "float32").firm

@@ -115,6 +115,12 @@ class Verification(Shown):
         """Whether a build may hand the model over."""
         return self.n_failed == 0
 
+    @property
+    def firm(self) -> bool:
+        """Passed, and not only because sums were rounded in this order: errors of real targets, which add up from all
+        weights, are within a quarter of what is allowed."""
+        return self.passed and (self.max_error is None or 3 * self.max_error <= self.min_margin)
+
     def confirms(self, claim: Mapping[str, Any]) -> bool:
         """Whether this is at least as good as a certificate (as JSON) claims, and no claim of it is contradicted."""
         return self.passed and not self.contradicted
@@ -125,6 +131,8 @@ class Verification(Shown):
 
     def summary(self) -> str:
         """How it went, in half a sentence, for lists of attempts."""
+        if self.passed and not self.firm:
+            return f"has errors near what is allowed at {self.dtype}, which another order of sums may exceed"
         return f"lost {self.n_failed:,} of {self.n_facts:,} facts at {self.dtype}"
 
     def to_dict(self) -> dict[str, Any]:

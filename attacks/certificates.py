@@ -78,7 +78,7 @@ def _rows(drawn: random.Random) -> Rows:
         made = {
             "".join(drawn.choices(letters, k=drawn.randint(1, longest))).strip() for _ in range(drawn.randint(2, 25))
         }
-        contexts = [(text,) for text in sorted(made) if text]
+        contexts = [(text,) for text in sorted(made) if text] or [(letters[0].strip() or "a",)]
         tokens = "chars"
     elif sort == "words":
         made = {

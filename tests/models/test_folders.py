@@ -292,3 +292,19 @@ def test_force_keeps_notes_and_refuses_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "m")
     with pytest.raises(OutputError, match="symbolic link"):
         memory.save(tmp_path / "link", force=True)
+
+
+def test_what_cannot_be_removed_at_once_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Temporary(tmp_path, "out", directory=True)
+    (place.path / "file").write_text("x")
+    unlink, calls = os.unlink, []
+
+    def failing(*args: object, **more: object) -> None:
+        calls.append(args)
+        if len(calls) == 1:
+            raise OSError(5, "Input/output error")
+        unlink(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "unlink", failing)
+    place.close()
+    assert len(calls) >= 2 and _names(tmp_path) == []

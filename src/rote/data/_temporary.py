@@ -35,6 +35,8 @@ _NAME = re.compile(rf"\.(?P<stem>.*)\.rote-{_HOST}-(?P<random>[0-9a-f]{{12}}|{_O
 _CUT = re.compile(r".*~[0-9a-f]{16}", re.DOTALL)
 _LONGEST = 200
 _MOST_TRIES = 100
+_REMOVALS = 5
+"""A disk that failed once may do it the next time."""
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 """What file systems say that have no use for syncing directories."""
 
@@ -113,14 +115,15 @@ def clear_dead(place: Path) -> None:
 def remove(path: Path) -> None:
     """Remove a file or a directory with all that is in it, as far as that goes; an interruption waits until the end."""
     interrupted: KeyboardInterrupt | None = None
-    for _ in range(_MOST_TRIES):
+    for _ in range(_REMOVALS):
         try:
             with contextlib.suppress(OSError):
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink()
-            break
+            if not os.path.lexists(path):
+                break
         except KeyboardInterrupt as error:
             interrupted = error
     if interrupted is not None:

@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +31,12 @@ from rote.web.store import MAX_REPORTS, MAX_UPLOAD_COLUMNS, Store
 HANG = 30.0
 """Far more than anything here takes."""
 DEEP = "/api/bounds/all?layers=1999&d_mlp=9001&axis=layers"
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """In a thread of its own: the browser of other tests keeps a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def sent(explorer: Explorer, request: bytes, *, end: bool = False) -> bytes:
@@ -250,7 +256,7 @@ def test_a_full_desk_refuses_at_once(small: Desk) -> None:
         assert await asyncio.gather(*inside) == [True, True]
         assert await small.do(client(), lambda: 3) == 3
 
-    asyncio.run(asyncio.wait_for(tried(), HANG))
+    run(asyncio.wait_for(tried(), HANG))
 
 
 def test_nobody_waits_long_for_a_turn(small: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +271,7 @@ def test_nobody_waits_long_for_a_turn(small: Desk, monkeypatch: pytest.MonkeyPat
         free.set()
         assert await first
 
-    asyncio.run(asyncio.wait_for(tried(), HANG))
+    run(asyncio.wait_for(tried(), HANG))
 
 
 def test_work_for_a_client_that_has_gone_is_ended(small: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +294,7 @@ def test_work_for_a_client_that_has_gone_is_ended(small: Desk, monkeypatch: pyte
         # Both places are free again.
         assert await asyncio.gather(*(small.do(client(), lambda: 5) for _ in range(2))) == [5, 5]
 
-    asyncio.run(asyncio.wait_for(tried(), HANG))
+    run(asyncio.wait_for(tried(), HANG))
 
 
 def test_a_process_is_ended_only_for_whom_it_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -314,7 +320,7 @@ def test_a_process_is_ended_only_for_whom_it_works(monkeypatch: pytest.MonkeyPat
         assert not list((tmp_path / "scratch").iterdir())
 
     try:
-        asyncio.run(asyncio.wait_for(tried(), 3 * HANG))
+        run(asyncio.wait_for(tried(), 3 * HANG))
     finally:
         reader.close()
 
@@ -410,7 +416,7 @@ def test_a_file_that_is_gone_is_refused_and_an_open_one_is_sent(tmp_path: Path) 
     async def read() -> bytes:
         return b"".join([piece async for piece in answer.body_iterator])
 
-    assert asyncio.run(read()) == b"content"
+    assert run(read()) == b"content"
 
 
 def test_names_that_are_no_unicode_are_listed(tmp_path: Path) -> None:

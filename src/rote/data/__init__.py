@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from rote.data.source import load_rows as load_rows
     from rote.data.table import Inputs as Inputs
     from rote.data.table import Table as Table
+    from rote.data.unknown import UnknownContexts as UnknownContexts
+    from rote.data.unknown import unknown_contexts as unknown_contexts
     from rote.data.verification import Verification as Verification
     from rote.data.vocabulary import PAD as PAD
     from rote.data.vocabulary import Vocabulary as Vocabulary
@@ -68,6 +70,7 @@ _NAMES = {
     "shipped": "ShippedFacts available",
     "source": "Source load_rows",
     "table": "Inputs Table",
+    "unknown": "UnknownContexts unknown_contexts",
     "verification": "Verification",
     "vocabulary": "PAD Vocabulary",
 }
@@ -90,6 +93,7 @@ __all__ = [
     "Source",
     "Table",
     "Tokens",
+    "UnknownContexts",
     "VectorTable",
     "Verification",
     "Vocabulary",
@@ -110,6 +114,7 @@ __all__ = [
     "read",
     "register",
     "registry",
+    "unknown_contexts",
     "write",
     "write_distributions",
     "write_facts",

@@ -40,6 +40,8 @@ class Answer:
     probability: float
     logit: float
     true: float | None = None
+    unknown: bool = False
+    """The model says that the context is none of its facts; `token` is then no token of the vocabulary."""
 
 
 @dataclass(frozen=True)

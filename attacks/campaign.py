@@ -94,16 +94,11 @@ def run(
 
 
 def add_to_record(path: Path, report: Report) -> None:
-    """Add a report to a file of them: counts add up, and every seed is kept; written whole or not at all."""
+    """Add a run to those of its campaign in a file; written whole or not at all."""
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    known = record.setdefault(report.campaign, {"tries": 0, "seconds": 0.0, "seeds": [], "groups": {}, "failures": []})
     new = asdict(report)
-    known["tries"] += new["tries"]
-    known["seconds"] = round(known["seconds"] + new["seconds"], 1)
-    known["seeds"].append(new["seed"])
-    known["failures"] += new["failures"]
-    for group, count in new["groups"].items():
-        known["groups"][group] = known["groups"].get(group, 0) + count
+    new.update(seconds=round(report.seconds, 1), groups=dict(sorted(report.groups.items())))
+    record.setdefault(new.pop("campaign"), []).append(new)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     part.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     part.replace(path)

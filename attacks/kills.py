@@ -51,8 +51,8 @@ class Verb:
     """Command lines that prepare the directory."""
     fresh: bool = True
     """Whether nothing is at the output before."""
-    dear: bool = False
-    """Takes seconds."""
+    rounds: int = 1
+    """It comes up once in so many rounds: what takes seconds, less often."""
 
     def again(self, place: Path) -> tuple[str, ...]:
         """The same once more; what came into its place whole has to be replaced."""
@@ -71,8 +71,9 @@ def _verbs() -> Iterator[Verb]:
     grid = {"grid.toml": _SWEEP}
     yield Verb("sweep", sweep, "out.db", grid)
     page = ("report", "out.db", "-o", "page.html")
-    yield Verb("report", page, "page.html", grid, (sweep,))
-    yield Verb("report over another", page, "page.html", grid, (sweep, (*page, "--title", "Old")), fresh=False)
+    yield Verb("report", page, "page.html", grid, (sweep,), rounds=4)
+    older = (sweep, (*page, "--title", "Old"))
+    yield Verb("report over another", page, "page.html", grid, older, fresh=False, rounds=4)
     export, bits = ("export", "bits", "-o", "out.onnx"), ("build", "facts.csv", "-o", "bits", *_BITS)
     yield Verb("export", export, "out.onnx", tables, (bits,))
     yield Verb("export over another", (*export, "--force"), "out.onnx", tables, (bits, export), fresh=False)
@@ -88,9 +89,9 @@ def _verbs() -> Iterator[Verb]:
         " {city}",
     )
     few = ("--keep", "keep.txt", "--keep-tokens", "600", "--test-tokens", "256", "--own-windows", "3")
-    yield Verb("graft", (*graft, *few), "out", {}, dear=True)
+    yield Verb("graft", (*graft, *few), "out", {}, rounds=12)
     over = ("build", "old.csv", "-o", "out", *_BUILD)
-    yield Verb("graft over another", (*graft, *few, "--force"), "out", tables, (over,), fresh=False, dear=True)
+    yield Verb("graft over another", (*graft, *few, "--force"), "out", tables, (over,), fresh=False, rounds=12)
 
 
 def trials(seed: int, workplace: Path) -> Iterator[Trial]:
@@ -98,16 +99,15 @@ def trials(seed: int, workplace: Path) -> Iterator[Trial]:
     rng = random.Random(seed)
     tests = [Attempts(verb, workplace, rng) for verb in _verbs()]
     for test in tests:
-        yield Trial(f"{test.verb.name}, undisturbed", test.prepare(), group=test.verb.name)
+        yield Trial(f"{test.verb.name}, undisturbed", test.prepare(), group=f"{test.verb.name}, undisturbed")
     tests = [test for test in tests if test.n_moments]
     turn = 0
     while True:
         for test in tests:
-            # What takes seconds comes up less often.
-            if turn % (12 if test.verb.dear else 1) == 0:
+            if turn % test.verb.rounds == 0:
                 yield test.one()
         turn += 1
-        if turn % 4 == 0:
+        if turn % 2 == 0:
             yield tests[1].two_at_once()
         if turn % 60 == 30:
             yield from tests[turn // 60 % 4].traced()
@@ -139,8 +139,9 @@ class Attempts:
         self.verb, self.rng = verb, rng
         home = workplace / verb.name.replace(" ", "-")
         self.start, self.place, self.temporary = home / "start", home / "place", home / "tmp"
-        self.moments: list[tuple[int, str]] = []
-        self.n_moments = 0
+        self.kills: list[int] = []
+        self.failures: list[tuple[int, str]] = []
+        self.n_moments, self.n_tried = 0, 0
         self.end: set[str] = set()
         self.rows: set[str] = set()
 
@@ -150,7 +151,7 @@ class Attempts:
         self.temporary.mkdir()
         for name, text in self.verb.files.items():
             (self.start / name).write_text(text, encoding="utf-8")
-        if self.verb.dear:
+        if "original" in self.verb.line:
             _tiny(self.start)
         for line in self.verb.before:
             done = fork(lambda line=line: _said(self.start, line), self.temporary)()  # type: ignore[misc]
@@ -175,24 +176,34 @@ class Attempts:
         return fork(lambda: _said(self.place, self.verb.line), self.temporary, moments)()
 
     def one(self) -> Trial:
-        """The next moment, in an order that the seed gives: a kill, a failure of the disk, or ctrl-C."""
-        if not self.moments:
-            ways = ("KILL", "KILL", "ENOSPC", "EIO", "INT")
-            self.moments = [(at, how) for at in range(self.n_moments) for how in dict.fromkeys(ways)]
-            self.rng.shuffle(self.moments)
-        at, how = self.moments.pop()
+        """The next moment, in an order that the seed gives: two kills, then a failure of the disk or ctrl-C."""
+        self.n_tried += 1
+        at, how = (self._next_kill(), "KILL") if self.n_tried % 3 else self._next_failure()
         self._renew()
         done = self._run(at, how)
         what = f"{self.verb.name}, {how} at moment {at} of {self.n_moments}"
+        group = f"{self.verb.name}, {'killed' if done.code == -9 else 'failing'}"
         if how == "KILL" and done.code not in (-9, 0):
-            return Trial(what, f"ended with {done}", group=self.verb.name)
+            return Trial(what, f"ended with {done}", group=group)
         # A sweep that cannot write in one cell goes on with the others, and says so.
         fair = (0, 1, 2, 130) if self.verb.name == "sweep" else (0, 2, 130)
         if how != "KILL" and done.code not in fair:
-            return Trial(what, f"no sentence but {done}", group=self.verb.name)
+            return Trial(what, f"no sentence but {done}", group=group)
         if "Traceback" in done.said:
-            return Trial(what, f"a traceback: {done}", group=self.verb.name)
-        return Trial(what, self._after(done.notes), group=self.verb.name)
+            return Trial(what, f"a traceback: {done}", group=group)
+        return Trial(what, self._after(done.notes), group=group)
+
+    def _next_kill(self) -> int:
+        """Every moment comes up before one comes up again."""
+        if not self.kills:
+            self.kills = self.rng.sample(range(self.n_moments), self.n_moments)
+        return self.kills.pop()
+
+    def _next_failure(self) -> tuple[int, str]:
+        if not self.failures:
+            self.failures = [(at, how) for at in range(self.n_moments) for how in ("ENOSPC", "EIO", "INT")]
+            self.rng.shuffle(self.failures)
+        return self.failures.pop()
 
     def _after(self, notes: tuple[str, ...] = ()) -> str:
         """Is what is there whole, and does the next run succeed and clear the rest?"""
@@ -213,7 +224,7 @@ class Attempts:
     def two_at_once(self) -> Trial:
         """Two writers to one place, one of them killed at some moment or none."""
         self._renew()
-        at = self.rng.randrange(2 * self.n_moments)
+        at = self.rng.randrange(self.n_moments * 5 // 4)
         moments = Moments(at, "KILL", (self.place, self.temporary))
         other = ("build", "old.csv", "-o", "out", *_BUILD, "--seed", "5", "--force")
         both = [
@@ -223,7 +234,8 @@ class Attempts:
         first, second = (wait() for wait in both)
         what = f"two at once, one killed at moment {at} of {self.n_moments}"
         wrong = first.code not in (0, 2, -9) or second.code not in (0, 2) or "Traceback" in first.said + second.said
-        return Trial(what, f"{first}, {second}" if wrong else self._after(), group="two at once")
+        group = f"two at once, {'one killed' if first.code == -9 else 'not killed'}"
+        return Trial(what, f"{first}, {second}" if wrong else self._after(), group=group)
 
     def traced(self) -> Iterator[Trial]:
         """Killed by strace at a system call of any code, Python or not."""
@@ -238,7 +250,8 @@ class Attempts:
         environment = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(line, cwd=self.place, env=environment, capture_output=True, timeout=300, check=False)
         what = f"{self.verb.name} under strace, killed at {call} number {count} (code {done.returncode})"
-        yield Trial(what, self._after(), group="strace")
+        group = "strace, killed" if done.returncode in (-9, 137) else "strace, not killed"
+        yield Trial(what, self._after(), group=group)
 
 
 def _said(place: Path, line: tuple[str, ...]) -> int:

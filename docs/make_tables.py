@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -229,16 +230,24 @@ def listing(path: str) -> Callable[[], str]:
 
 
 def campaigns() -> str:
-    """What every campaign has tried, and what came of it."""
+    """What every campaign has tried in all runs and in the last one, and what came of it."""
     from attacks.campaign import CAMPAIGNS, campaign
 
     record = json.loads((DOCS / "results" / "attacks.json").read_text(encoding="utf-8"))
     rows = []
     for name in CAMPAIGNS:
-        one, known = campaign(name), record.get(name, {"tries": 0, "groups": {}, "failures": [], "seeds": []})
-        parts = ", ".join(f"{count:,} {group}" for group, count in sorted(known["groups"].items()))
-        rows.append((f"`{name}`", one.title, one.promise, f"{known['tries']:,}", f"{len(known['failures']):,}", parts))
-    return _table(("campaign", "what is tried", "what must hold", "tries", "failures", "of which"), rows)
+        one, runs = campaign(name), record.get(name, [])
+        counts = Counter[str]()
+        for run in runs:
+            counts.update(run["groups"])
+        parts = ", ".join(f"{count:,} {group}" for group, count in sorted(counts.items()))
+        all_runs, last_run = (
+            [f"{sum(run['tries'] for run in some):,}", f"{sum(len(run['failures']) for run in some):,}"]
+            for some in (runs, runs[-1:])
+        )
+        rows.append((f"`{name}`", one.title, one.promise, *all_runs, *last_run, parts))
+    heads = ("tries, all runs", "failures", "tries, last run", "failures", "of all tries")
+    return _table(("campaign", "what is tried", "what must hold", *heads), rows)
 
 
 REGIONS: dict[tuple[str, str], Callable[[], str]] = {

@@ -153,8 +153,8 @@ def spoken(folder: Path, texts: Sequence[str], lengths: Sequence[int]) -> list[s
     """What a stock checkpoint goes on with after each text, by AutoTokenizer and generate, one text at a time."""
     import transformers
 
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **here)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(str(folder), **here)

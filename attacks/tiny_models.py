@@ -45,7 +45,7 @@ def tiny_tokenizer() -> Any:
     raw = Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
     raw.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="never", split=True)
     raw.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="never")
-    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw, eos_token="<end>", pad_token="<end>", unk_token="<unk>"
     )
 
@@ -97,12 +97,10 @@ def write_tiny(
     place: Path, family: str = "llama", *, tied: bool = False, dtype: str = "float32", shards: bool = False, **more: Any
 ) -> Path:
     """A directory with a random model and its tokenizer."""
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        model: Any = transformers.AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-            tiny_config(family, tied=tied, **more)
-        )
+        model: Any = transformers.AutoModelForCausalLM.from_config(tiny_config(family, tied=tied, **more))
     model = model.to(getattr(torch, dtype))
     model.save_pretrained(place, max_shard_size="100KB" if shards else "5GB")
     (tiny_qwen_tokenizer() if family == "qwen2" else tiny_tokenizer()).save_pretrained(str(place))

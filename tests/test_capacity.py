@@ -101,3 +101,48 @@ def test_tables_and_shapes_are_not_mixed_up() -> None:
         plan(table, ["argmaxfit"])
     with pytest.raises(RoteError, match="number format"):
         plan(table, dtype="float31")
+
+
+def test_options_that_change_sizes_change_plans() -> None:
+    """Weights are counted as they will be stored, and positions tell contexts apart that differ only by order."""
+    demand = Demand(1000, 100, 2)
+    for key in ("dana2025_cor1", "argmax_fit"):
+        full, rank1 = (plan(demand, [key], options={"rank1_qk": given})[0] for given in (False, True))
+        assert full.params == full.architecture.params()
+        assert rank1.params == rank1.architecture.params("rank1_qk") <= full.architecture.params("rank1_qk")
+        assert rank1.bytes == 4 * rank1.params
+    bags = Demand(9, 3, 2)
+    assert "order does not count" in plan(bags, ["kajitsuka2025_next_token"]).refused[0].reason
+    positions = {"with_positions": True}
+    assert "positions count" in plan(bags, ["kajitsuka2025_next_token"], options=positions)[0].note
+    assert "depends on the data" in plan(bags, options={"variant": "C"}).refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("key", "options"), [("dana2025_cor1", {"rank1_qk": True}), ("argmax_fit", {"rank1_qk": True})]
+)
+def test_a_plan_counts_what_the_model_stores(key: str, options: dict[str, object]) -> None:
+    table = random_facts(40, 3, 20, rng=np.random.default_rng(0))
+    planned = plan(table, [key], options=options)[0]
+    shape = planned.architecture
+    made = rote.build(
+        table, key, n_heads=shape.n_heads, d_model=shape.d_model, d_head=shape.d_head, options=options, partial=True
+    )
+    assert made.certificate.stored_params == planned.params
+
+
+@pytest.mark.parametrize(("facts", "vocab", "context"), [(40, 7, 2), (200, 6, 4), (60, 4, 3), (9, 3, 2)])
+def test_a_planned_network_with_positions_is_large_enough(facts: int, vocab: int, context: int) -> None:
+    table, told = random_facts(facts, context, vocab, rng=np.random.default_rng(1)), {"with_positions": True}
+    planned = plan(table, ["kajitsuka2025_next_token"], options=told)[0]
+    assert rote.build(table, "kajitsuka2025_next_token", options=told).certificate.params <= planned.params
+
+
+def test_options_that_nothing_here_has_are_refused() -> None:
+    with pytest.raises(UsageError, match="no construction has kl that plans without data; it needs a table"):
+        plan(Demand(100, 10, 2), options={"kl": 0.1})
+    table = random_facts(6, 2, 20, rng=np.random.default_rng(0))
+    with pytest.raises(UsageError, match="no construction has kl that plans for facts"):
+        plan(table, options={"kl": 0.1})
+    with pytest.raises(UsageError, match="there is no variant 'Q'; known: A, B, C"):
+        plan(Demand(100, 10, 2), options={"variant": "Q"})

@@ -157,23 +157,29 @@ def plan(
     if arch not in (None, *archs):
         raise UnknownName("architecture", str(arch), archs)
     named = None if only is None else [constructions.get(key) for key in only]
+    told = options or {}
     if isinstance(data, Demand):
         given = {"dtype": dtype, "n_heads": n_heads, "d_model": d_model, "max_params": max_params}
         changes = {name: value for name, value in given.items() if value is not None}
         demand = replace(data, **changes)  # type: ignore[arg-type]
-        answers: list[Plan | NoPlan | None] = [_answer(one, demand) for one in _planning(named, demand)]
+        answers: list[Plan | NoPlan | None] = [
+            _answer(one, demand, told) for one in _planning(named, demand) if {*told} <= {*one.told}
+        ]
     elif isinstance(data, Table):
         shape, number_format = Shape(n_heads=n_heads, d_model=d_model), check_dtype(dtype or "float32")
         demand = replace(data.demand(number_format, shape), max_params=max_params)
         answers = [
-            _table_answer(one, data, demand, shape, dtype, options or {})
+            _table_answer(one, data, demand, shape, dtype, told)
             for one in named or constructions.accepting(data.kind).values()
-            if set(options or ()) <= {*one.told}
+            if {*told} <= {*one.told}
         ]
     else:
         raise UsageError(
             f"rote.plan needs a table or a Demand, not a {type(data).__name__}; rote.read makes a table of a file."
         )
+    if told and not answers:
+        what = f"for {data.kind}" if isinstance(data, Table) else "without data; it needs a table"
+        raise UsageError(f"no construction has {' and '.join(told)} that plans {what}.")
     built = {key for key, one in constructions.registry().items() if arch in (None, one.arch)}
     within = [_within(one, demand.max_params) for one in answers if one is not None and one.construction in built]
     plans = sorted((a for a in within if isinstance(a, Plan)), key=lambda p: (p.params, p.construction))
@@ -195,9 +201,11 @@ def _planning(named: list[AnyConstruction] | None, demand: Demand) -> Iterator[A
             yield one
 
 
-def _answer(construction: AnyConstruction, demand: Demand) -> Plan | NoPlan:
+def _answer(construction: AnyConstruction, demand: Demand, options: Mapping[str, Any]) -> Plan | NoPlan:
+    # A value that makes no sense is refused here; that no shape reaches it is an answer.
+    record = construction.Options(**options)
     try:
-        return construction.plan(demand)
+        return construction.plan(construction.asked(demand, record))
     except RoteError as error:
         return NoPlan(construction.key, str(error))
 
@@ -215,10 +223,9 @@ def _table_answer(
     if table.kind not in construction.accepts:
         return NoPlan(key, f"it is built from {' or '.join(construction.accepts)}, and these are {table.kind}")
     if _from_demand(construction):
-        return _answer(construction, demand)
+        return _answer(construction, demand, options)
     if not construction.automatic:
         return None
-    # A value that makes no sense is refused here; that no shape reaches it is an answer.
     record = construction.Options(**options)
     try:
         number_format = construction.check_format(dtype)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from rote import constructions, data
 from rote.certificate import Certificate
+from rote.data.arguments import checked
 from rote.data.reading import Choices
 from rote.errors import CheckpointError, UsageError
 from rote.models import Answer, Model, folders
@@ -60,6 +61,7 @@ class Memory(Shown):
         """The table that the directory carries beside the weights, for kinds of tables that do so."""
         return data.kind(self.certificate.data).stored(self.folder, self.certificate, self.vocabulary)
 
+    @checked
     def save(self, directory: str | Path, *, force: bool = False) -> Memory:
         """Write the model directory, whole or not at all; the memory of what was written is returned."""
         path = Path(directory)
@@ -93,6 +95,7 @@ class Memory(Shown):
             return self.certificate
         return self.certificate.replace(read={**read, "file": os.path.relpath(known, path.resolve())})
 
+    @checked
     def table(self, source: str | Path | None = None, choices: Choices | None = None) -> Table:
         """The table that it was built from, read again as it was then, or from another source in the same way."""
         reading = self.certificate.reading
@@ -119,10 +122,12 @@ class Memory(Shown):
         ready: Table = construction.prepare(table, construction.Options.from_dict(self.certificate.options))
         return ready
 
+    @checked
     def truth(self, words: Sequence[str]) -> dict[str, float] | None:
         """What the table that the model carries says about a context; None where there is no such."""
         return None if self.carried is None else self.carried.truth(self.encode(words))
 
+    @checked
     def divergence(self, words: Sequence[str]) -> float | None:
         """How far the model's distribution after a context is from the true one, in nats."""
         truth = self.truth(words)
@@ -131,15 +136,18 @@ class Memory(Shown):
         said = {one.token: max(one.probability, 1e-300) for one in self.model.answers(words, len(self.vocabulary))}
         return max(0.0, sum(p * math.log(p / said[token]) for token, p in truth.items() if p > 0))
 
+    @checked
     def ask(self, *words: str, top: int = 5) -> list[Answer]:
         """The most likely answers to a context, given as one text or token by token."""
         answers, truth = self.model.answers(words, top), self.truth(words)
         return answers if truth is None else [replace(one, true=truth.get(one.token, 0.0)) for one in answers]
 
+    @checked
     def encode(self, words: Sequence[str]) -> list[int]:
         """Token ids of a context."""
         return self.model.ids(words)
 
+    @checked
     def heads(self, *words: str) -> HeadsView | None:
         """What the heads do with a context; None for models without attention over tokens."""
         return self.model.heads(self.encode(words))

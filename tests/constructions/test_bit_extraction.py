@@ -147,7 +147,7 @@ def test_what_does_not_fit_together() -> None:
     facts = random_sequences(30, 4, 20, 2, rng=np.random.default_rng(0))
     with pytest.raises(UsageError, match="hundreds of bits"):
         rote.build(facts, rote.BitExtraction(variant="A"), dtype="float64")
-    with pytest.raises(UsageError, match="A, B or C"):
+    with pytest.raises(UsageError, match="A, B, C"):
         rote.build(facts, rote.BitExtraction(variant="D"))
     with pytest.raises(UsageError, match="not made for bfloat16"):
         rote.build(facts, NEXT, dtype="bfloat16")

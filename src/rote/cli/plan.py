@@ -81,10 +81,8 @@ def plan(
             raise UsageError(
                 f"give a facts file, or --facts, --vocab and --context; missing: --{', --'.join(missing)}."
             )
-        if options:
-            raise UsageError(f"--{', --'.join(options)} needs a table to plan for; give FACTS.")
         demand = Demand(facts, vocab, context, number, d_model, heads, max_params)
-        answer = capacity.plan(demand, only, arch=arch)
+        answer = capacity.plan(demand, only, arch=arch, options=options)
     if as_json:
         emit_json(answer.to_dict()["plans"])
     else:

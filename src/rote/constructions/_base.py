@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from rote.config import Architecture, Dtype, Shape, bits_of, check_dtype
+from rote.data.arguments import check_fields
 from rote.data.demand import Demand
 from rote.data.table import Table
-from rote.errors import AssumptionError, CapacityError, UsageError
+from rote.errors import AssumptionError, CapacityError, UnknownName, UsageError
 from rote.plot.sheet import Grid, Sheet
 from rote.solvers.record import Progress, quiet
 
@@ -95,6 +96,13 @@ class Options:
 
     The command line reads its switches off these records, and so does the explorer.
     """
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for item in dataclasses.fields(self):
+            value, choices = getattr(self, item.name), item.metadata.get("choices")
+            if choices and value not in (None, *choices):
+                raise UnknownName(item.name, value, choices)
 
     def to_dict(self) -> dict[str, Any]:
         """For certificates: what differs from the defaults."""
@@ -205,6 +213,10 @@ class Construction(ABC, Generic[T, O]):
 
     # --- shapes -----------------------------------------------------------------------------------------------------
 
+    def asked(self, demand: Demand, options: O) -> Demand:
+        """The demand with what the options change about it, for `plan`; options that no plan knows of are refused."""
+        return demand
+
     def plan(self, demand: Demand) -> Plan | NoPlan:
         """The smallest shape for a demand, without looking at data."""
         return NoPlan(self.key, "it needs the data to plan a shape")
@@ -215,7 +227,7 @@ class Construction(ABC, Generic[T, O]):
 
     def shapes(self, table: T, shape: Shape, dtype: Dtype, options: O) -> Iterator[Plan]:
         """Shapes to try for a table, smallest first; a refusal where there is none."""
-        demand = table.demand(dtype, shape)
+        demand = self.asked(table.demand(dtype, shape), options)
         if shape.n_heads is not None and demand.d_model is not None and shape.d_head is not None:
             yield self.as_plan(self.fixed(shape, demand), demand)
             return
@@ -237,7 +249,7 @@ class Construction(ABC, Generic[T, O]):
 
     def as_plan(self, arch: Architecture, demand: Demand, *, params: int | None = None, **said: Any) -> Plan:
         """A shape with its size; `params` where not all weights count, and what else the plan says."""
-        count = arch.params() if params is None else params
+        count = arch.params(demand.convention) if params is None else params
         said = {"facts": demand.n_facts, "dtype": demand.dtype, **said}
         return Plan(self.key, arch, count, stored_bytes(count, demand.dtype), **said)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rote.config import LARGEST, Architecture, Dtype, Shape
@@ -82,21 +83,28 @@ class BitConstruction(Construction[T, B]):
         """Floats are judged as they are, and by exact arithmetic on top."""
         return (dtype,) if dtype == "exact" else (dtype, "exact")
 
+    def asked(self, demand: Demand, options: B) -> Demand:
+        if options.variant not in (None, "A"):
+            raise CapacityError(f"the size of variant {options.variant} depends on the data; build it to see.")
+        return replace(demand, ordered=options.with_positions)
+
     def plan(self, demand: Demand) -> Plan | NoPlan:
         if demand.vectors:
             return NoPlan(self.key, "the network of vectors depends on how close they are; build it to see")
-        network = type(self.statement).network
         bags = count_bags(demand.vocab, demand.context, demand.n_facts)
         bags = min(bags, demand.distinct_bags or bags)
-        if demand.n_facts > bags:
+        if demand.n_facts > bags and not demand.ordered:
             return NoPlan(
                 self.key, f"it sums tokens, so order does not count: the {demand.n_facts:,} contexts are {bags:,} bags"
             )
-        net = network(demand.n_facts, demand.context, demand.vocab, demand.vocab)
+        # A token at a position is then one token of a larger vocabulary.
+        tokens = demand.vocab * (demand.context if demand.ordered else 1)
+        network = partial(type(self.statement).network, demand.n_facts, demand.context, tokens, demand.vocab)
+        net = network()
         if net is None:
             return NoPlan(self.key, "no network found")
         if demand.d_model is not None and demand.d_model < net.width:
-            narrow = network(demand.n_facts, demand.context, demand.vocab, demand.vocab, max_width=demand.d_model)
+            narrow = network(max_width=demand.d_model)
             if narrow is None:
                 return NoPlan(self.key, f"d_model = {demand.d_model} is narrower than the network can be (8)")
             net = narrow
@@ -109,13 +117,16 @@ class BitConstruction(Construction[T, B]):
             n_layers=net.depth,
             d_mlp=net.width,
         )
+        # Whatever reads a token of the input reads its position too.
+        readers = net.first.width if demand.ordered else 0
+        differing = "positions count" if demand.ordered else "contexts must differ by more than order"
         return Plan(
             construction=self.key,
             architecture=arch,
-            params=net.weights,
-            bytes=-(-net.total_bits // 8),
+            params=net.weights + readers,
+            bytes=-(-(net.total_bits + readers * (tokens.bit_length() + 2)) // 8),
             facts=demand.n_facts,
-            note=f"exact weights of up to {net.max_bits} bits; contexts must differ by more than order",
+            note=f"exact weights of up to {net.max_bits} bits; {differing}",
             dtype="exact",
             max_bits=net.max_bits,
             counts="non-zero weights of the explicit network",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.config import Architecture, Dtype, Shape
+from rote.config import Architecture, Convention, Dtype, Shape
 from rote.constructions._base import Plan, stored_bytes
 from rote.constructions._distribution_shapes import LARGEST_SOLVE, capacity_of, epsilon_of, head_width
 from rote.errors import AssumptionError, CapacityError
@@ -31,6 +31,7 @@ def shapes_that_reach(
     kl: float,
     shape: Shape,
     dtype: Dtype,
+    counts: Convention = "full",
     *,
     starts: int | None = None,
 ) -> Iterator[Plan]:
@@ -42,7 +43,7 @@ def shapes_that_reach(
     reached = False
     for d, heads in _reaching(search, table, kl, shape.d_model):
         reached = True
-        yield search.plan(d, heads, dtype)
+        yield search.plan(d, heads, dtype, counts)
     if not reached:
         raise CapacityError(
             f"no shape reaches {kl:g} nats under these conditions; allow more heads, width or parameters."
@@ -148,10 +149,11 @@ class _Search:
         fewest = 1 + bisect_left(range(1, high), True, key=lambda heads: self._reached(d, heads) <= enough)
         return fewest if self._reached(d, fewest) <= enough else None
 
-    def plan(self, d: int, heads: int, dtype: Dtype) -> Plan:
+    def plan(self, d: int, heads: int, dtype: Dtype, counts: Convention) -> Plan:
         kl = self._reached(d, heads)
         _, t_eps = self._reached_at[d, heads]
         arch = self._shape(d, heads)
+        params = arch.params(counts)
         encoder, epsilon = self.encoder(d).kl, epsilon_of(self._table, t_eps)
         note = (
             "the embedding alone is the best encoder: contexts have one token"
@@ -161,8 +163,8 @@ class _Search:
         return Plan(
             self._construction.key,
             arch,
-            arch.params(),
-            stored_bytes(arch.params(), dtype),
+            params,
+            stored_bytes(params, dtype),
             self._table.n_facts,
             note,
             dtype,

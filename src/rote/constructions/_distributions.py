@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rote.config import Architecture, Dtype, Shape
+from rote.config import Architecture, Convention, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, option, stored_bytes
 from rote.constructions._data import wording
 from rote.constructions._distribution_limits import Limits, certificate_sheet, usual_widths, width_limits
@@ -53,6 +53,7 @@ class DistributionOptions(Options):
     def __post_init__(self) -> None:
         from rote.data.kinds.distributions import check_share
 
+        super().__post_init__()
         if self.starts is not None and self.starts < 1:
             raise UsageError(f"starts must be at least 1, got {self.starts}.")
         for name in ("epsilon", "smoothing"):
@@ -91,13 +92,16 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
     def shapes(
         self, table: DistributionTable, shape: Shape, dtype: Dtype, options: DistributionOptions
     ) -> Iterator[Plan]:
+        convention: Convention = "rank1_qk" if options.rank1_qk else "full"
         if options.kl is not None:
             from rote.constructions._distribution_plans import shapes_that_reach
 
-            yield from shapes_that_reach(self, table, options.kl, shape, dtype, starts=options.starts)
+            yield from shapes_that_reach(
+                self, table, options.kl, shape, dtype, starts=options.starts, counts=convention
+            )
             return
         settled = settle(table, shape, options.epsilon)
-        params = settled.arch.params()
+        params = settled.arch.params(convention)
         yield Plan(
             self.key, settled.arch, params, stored_bytes(params, dtype), settled.t_eps, dtype=dtype,
             note=f"T_eps = {settled.t_eps:,} contexts at epsilon = {settled.epsilon:.4g}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
@@ -47,6 +47,9 @@ class _Construction(TokenConstruction[ArgmaxFit]):
     exact = False
     estimate = "estimate for random tables"
 
+    def asked(self, demand: Demand, options: ArgmaxFit) -> Demand:
+        return replace(demand, convention="rank1_qk") if options.rank1_qk else demand
+
     def plan(self, demand: Demand) -> Plan | NoPlan:
         if demand.context < 2:
             return NoPlan(
@@ -64,7 +67,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
                 if arch.n_heads * d_head > MOST_FEATURES or narrow:
                     if small is None or arch.n_heads * d_head < small.n_heads * small.d_head:
                         small = arch
-                elif best is None or (arch.params(), arch.n_heads) < (best.params(), best.n_heads):
+                elif best is None or demand.cost(arch) < demand.cost(best):
                     best = arch
         best = best or small
         if best is None:
@@ -114,8 +117,8 @@ class _Construction(TokenConstruction[ArgmaxFit]):
         shapes = [
             Architecture(heads, d, d, demand.context, demand.vocab) for d in widths if d > 1 for heads in (1, 2, 4, 8)
         ]
-        for arch in sorted(shapes, key=lambda shape: shape.params()):
-            if arch.params() < plan.params:
+        for arch in sorted(shapes, key=demand.cost):
+            if arch.params(demand.convention) < plan.params:
                 yield self.as_plan(arch, demand)
 
     def _structured(self, demand: Demand) -> Iterator[Plan]:

@@ -45,6 +45,9 @@ class _Construction(TokenConstruction[ExactAssociation]):
     Options = ExactAssociation
     title = "Attention only, exact association"
 
+    def asked(self, demand: Demand, options: ExactAssociation) -> Demand:
+        return replace(demand, convention="rank1_qk") if options.rank1_qk else demand
+
     def plan(self, demand: Demand) -> Plan | NoPlan:
         if demand.context < 2:
             return NoPlan(
@@ -60,8 +63,7 @@ class _Construction(TokenConstruction[ExactAssociation]):
             return NoPlan(self.key, "targets are told apart on a circle, so d_model must be at least 2")
         best: Architecture | None = None
         for arch in self._candidates(demand, widest):
-            # Equal cost: fewer, wider heads.
-            if best is None or (arch.params(), arch.n_heads) < (best.params(), best.n_heads):
+            if best is None or demand.cost(arch) < demand.cost(best):
                 best = arch
         if best is None:
             if widest < 2:

@@ -1,22 +1,26 @@
-"""Plain arguments of public functions: what is of another type than its annotation names is refused in a sentence.
+"""Plain arguments of functions and fields of records: another type than the annotation is refused in a sentence.
 
-Texts, numbers, paths, lists and mappings are looked at. A function that takes anything else, such as a table, says
-itself what it wants.
+Texts, numbers, paths, lists, mappings, shapes and functions are looked at. What takes anything else, such as a table,
+says itself what it wants.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, wraps
 from numbers import Integral, Real
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rote.errors import UsageError
 
-__all__ = ["checked"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["check_fields", "checked"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +34,9 @@ _WORDS = {
     "bool": "True or False",
     "None": "None",
     "Mapping": "a mapping",
+    "Architecture": "an Architecture",
+    "Callable": "a function",
+    "Progress": "a function",
 }
 _LISTS = ("Sequence", "Iterable", "list")
 
@@ -45,20 +52,32 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError:
             return function(*args, **kwargs)  # which says in Python's own words what is missing or too much
         for name, value in given.items():
-            declared = signature.parameters[name].annotation
-            if not _fits(str(declared), value):
-                wanted = " or ".join(dict.fromkeys(_worded(part) for part in _parts(str(declared))))
-                got = f"{type(value).__name__}{_shown(value)}"
-                raise UsageError(f"rote.{function.__name__} needs {wanted} for {name}, got the {got}.")
+            parameter = signature.parameters[name]
+            several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+            for one in value if several else (value,):
+                _check(f"rote.{function.__qualname__}", name, str(parameter.annotation), one)
         return function(*args, **kwargs)
 
     return call
+
+
+def check_fields(record: DataclassInstance) -> None:
+    """Refuse a record with a field that is of another type than its annotation."""
+    for field in dataclasses.fields(record):
+        _check(type(record).__name__, field.name, str(field.type), getattr(record, field.name))
+
+
+def _check(whose: str, name: str, declared: str, value: object) -> None:
+    if not _fits(declared, value):
+        wanted = " or ".join(dict.fromkeys(_worded(part) for part in _parts(declared)))
+        raise UsageError(f"{whose} needs {wanted} for {name}, got the {type(value).__name__}{_shown(value)}.")
 
 
 def _fits(declared: str, value: object) -> bool:
     return any(_is(part, value) for part in _parts(declared))
 
 
+@cache
 def _parts(declared: str) -> list[str]:
     """The members of a union; unions in brackets stay together."""
     return re.split(r" \| (?![^\[]*\])", declared)
@@ -76,11 +95,16 @@ def _is(part: str, value: object) -> bool:
         return type(value).__name__ in ("bool", "bool_")
     if name == "Mapping":
         return isinstance(value, Mapping)
+    if name in ("Callable", "Progress"):
+        return callable(value)
+    if part == "Architecture":
+        return type(value).__name__ == part
     if name in _LISTS:
         kind: type = Iterable if name == "Iterable" else Sequence
         if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, kind):
             return False
-        return not isinstance(value, Sequence) or all(_fits(inner.removesuffix("]"), one) for one in value)
+        # What can be gone through only once is not touched.
+        return not isinstance(value, Collection) or all(_fits(inner.removesuffix("]"), one) for one in value)
     return True
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rote.config import LARGEST, Dtype
+from rote.config import LARGEST, Architecture, Convention, Dtype
+from rote.data.arguments import check_fields
 from rote.errors import UsageError
 
 __all__ = ["Demand"]
@@ -34,8 +35,13 @@ class Demand:
     """All examples have one context."""
     structure_factors: tuple[float, ...] = ()
     """Shares of the planned size that are worth a try because the table is far from random."""
+    ordered: bool = False
+    """Contexts may differ by nothing but the order of their tokens."""
+    convention: Convention = "full"
+    """How the weights of a shape are counted."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         least = {
             "n_facts": 1,
             "vocab": 2,
@@ -63,3 +69,7 @@ class Demand:
                 f"{self.context}, so {self.n_facts:,} facts cannot be told apart; "
                 "take longer contexts or a larger vocabulary, or ask for fewer facts."
             )
+
+    def cost(self, arch: Architecture) -> tuple[int, int]:
+        """What shapes are compared by: weights as they are counted, and of equal ones the fewer, wider heads."""
+        return arch.params(self.convention), arch.n_heads

@@ -27,8 +27,8 @@ def library(purpose: str, extra: str = "hf") -> Any:
         import transformers
     except ImportError:
         raise MissingExtra("transformers", extra, purpose) from None
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     return transformers
 
 

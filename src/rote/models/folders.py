@@ -61,7 +61,7 @@ class Staging(Temporary):
     """A temporary directory that is removed when nobody needs it any more."""
 
     def __init__(self, near: Path | None = None) -> None:
-        place = Path(tempfile.gettempdir()) if near is None else near
+        place = Path(tempfile.gettempdir() if near is None else near)
         try:
             super().__init__(place, "staging", directory=True)
         except (OSError, ValueError) as error:

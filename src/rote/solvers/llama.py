@@ -78,9 +78,9 @@ def stock_model(
     # The library draws initial weights from the global generator; what is drawn here is overwritten.
     with torch.random.fork_rng(devices=[]):
         if shape.d_model % shape.n_heads == 0:
-            model: Any = LlamaForCausalLM(LlamaConfig(**common))  # type: ignore[no-untyped-call]
+            model: Any = LlamaForCausalLM(LlamaConfig(**common))
         else:
-            model = MistralForCausalLM(MistralConfig(sliding_window=None, **common))  # type: ignore[no-untyped-call]
+            model = MistralForCausalLM(MistralConfig(sliding_window=None, **common))
     return model.eval().requires_grad_(False).to(dtype)
 
 

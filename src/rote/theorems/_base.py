@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from rote.config import Architecture, Dtype
+from rote.data.arguments import check_fields
 from rote.errors import ShapeError, UsageError
 from rote.plot.sheet import Grid, Sheet, Shown, number
 
@@ -72,6 +73,7 @@ class Setting:
     n_facts: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("kruskal", "distinct_last", "n_facts"):
             value = getattr(self, name)
             if value is not None and value < 1:

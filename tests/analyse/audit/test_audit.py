@@ -52,7 +52,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Path:
     tokenizer = AutoTokenizer.from_pretrained(str(minilm))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = GPT2Model(GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, n_positions=24))  # type: ignore[no-untyped-call]
+        model = GPT2Model(GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=2, n_head=4, n_positions=24))
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     settings = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8"))

@@ -28,7 +28,7 @@ def small_model() -> Any:
             num_key_value_heads=2,
             initializer_range=0.5,
         )
-        return transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        return transformers.AutoModelForCausalLM.from_config(config)
 
 
 def states(n_facts: int, far: float, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:

@@ -62,8 +62,8 @@ def shoot(address: str) -> None:
     pages = {
         "capacity": ("capacity?heads=16&d_model=64&context=8&vocab=2000", "#chart .trace", "light", (1760, 990)),
         "build": (f"build?job={heads}", "#result .sheet, #checks .conditions", "light", (1440, 1000)),
-        "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-chart .hm", "light", (1440, 900)),
-        "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-chart .trace", "dark", (1440, 900)),
+        "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-0 .hm", "light", (1440, 900)),
+        "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-0 .trace", "dark", (1440, 900)),
         "runs": ("runs", "#fit-0 .trace", "light", (1440, 1150)),
         "theorems": ("theorems?theorem=mahdavi2024_thm1", "details.theorem[open]", "dark", (1100, 850)),
     }

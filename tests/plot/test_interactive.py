@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rote.plot import SERIES_KINDS, Axis, Figure, Panel, Series
+from rote.plot import SERIES_KINDS, Axis, Figure, Heat, Panel, Series
 from rote.plot.interactive import plot, plots
 
 X = (1.0, 2.0, 4.0)
@@ -72,6 +72,17 @@ def test_ticks_suit_the_numbers() -> None:
     wide = plot(_panel(Series("a", "points", (1.0, 10.0, 1000.0), Y), scale="log")).layout
     assert wide["xaxis"]["dtick"] == 1 and "dtick" not in wide["yaxis"]
     assert plot(_panel(Series("a", "points", (1.0, 5.0, 10.0), Y), scale="log")).layout["xaxis"]["dtick"] == "D2"
+
+    far = plot(_panel(Series("a", "points", (1.0, 1e3, 1e12), Y), scale="log")).layout["xaxis"]
+    assert far["dtick"] == 2
+
+
+def test_names_stand_for_whole_numbers_and_heat_maps_have_categories() -> None:
+    named = Panel("", Axis("x"), Axis("", names=("a<b", "c")), (Series("s", "points", (1.0, 2.0), (0.0, 1.0)),))
+    assert plot(named).layout["yaxis"]["ticktext"] == ["a&lt;b", "c"]
+    assert Figure.from_dict(Figure("f", (named,)).to_dict()) == Figure("f", (named,))
+    heat = Panel("", Axis("x"), Axis("y"), heat=Heat("h", ("1", "2"), ("r",), ((0.0, 1.0),)))
+    assert plot(heat).layout["xaxis"]["type"] == plot(heat).layout["yaxis"]["type"] == "category"
 
 
 def test_an_empty_panel_is_a_plot_too() -> None:

@@ -53,17 +53,32 @@ def test_bounds_are_those_of_the_command_beside_them(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("axis", AXES)
 def test_lines_are_bounds_along_the_axis(axis: str) -> None:
-    found = bounds_answer({"axis": axis, "heads": "4", "vocab": "500"})
+    panels = bounds_answer({"axis": axis, "heads": "4", "vocab": "500"})["figure"]["panels"]
+    places = {
+        (name, x): y
+        for trace in panels[0]["data"]
+        for name in trace["name"].split(", ")
+        for x, y in zip(trace["x"], trace["y"], strict=True)
+    }
+    (lanes,), rows = panels[1]["data"], panels[1]["layout"]["yaxis"]["ticktext"]
+    silent = {(rows[y], x): why for x, y, why in zip(lanes["x"], lanes["y"], lanes["text"], strict=True)}
     field = {"heads": "n_heads", "layers": "n_layers"}.get(axis, axis)
     base = Architecture(4, 64, 64, 32, 500)
-    assert found["x"] == sorted(set(found["x"]))
-    for i, x in enumerate(found["x"]):
+    for x in {x for _, x in (*places, *silent)}:
         changes = {field: x} | ({"d_head": x} if axis == "d_model" else {})
-        by_key = {one.theorem: one for one in bounds(Setting(base.replace(**changes)))}
-        for line in found["lines"]:
-            assert line["y"][i] == by_key[line["theorem"]].facts
-            # A place without a number has a reason, and the other way round.
-            assert bool(line["why"][i]) == (line["y"][i] is None)
+        for one in bounds(Setting(base.replace(**changes))):
+            place = (one.theorem, x)
+            # A place without a number has a reason, and the other way round; orders are not drawn.
+            assert places.get(place) == one.facts
+            assert (place in silent) == (one.facts is None and one.kind != "order")
+            if place in silent:
+                assert f"{one.theorem} says nothing" in silent[place].replace("<br>", " ")
+
+
+def test_the_scale_is_that_of_the_address() -> None:
+    for given, scale in (("", "log"), ("1", "linear")):
+        lines, _ = bounds_answer({"linear": given})["figure"]["panels"]
+        assert lines["layout"]["xaxis"]["type"] == lines["layout"]["yaxis"]["type"] == scale
 
 
 def test_plans_are_those_of_the_command_beside_them(capsys: pytest.CaptureFixture[str]) -> None:

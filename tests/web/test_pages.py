@@ -66,6 +66,12 @@ def chart(page: Any, box: str = "#chart") -> dict[str, Any]:
     return dict(json.loads(found))
 
 
+def drawn_line(answer: Any, theorem: str) -> list[list[float]]:
+    """The places of a theorem's line in the figure that the server sends."""
+    line = next(trace for trace in answer["figure"]["panels"][0]["data"] if theorem in trace["name"])
+    return [line["x"], line["y"]]
+
+
 def until(page: Any, expression: str, arg: object = None, timeout: float = 20_000) -> None:
     """Wait for a truth of the page. playwright's own waiting evaluates text in the page, which the policy forbids."""
     end = time.monotonic() + timeout / 1000
@@ -84,18 +90,15 @@ def test_sliders_move_the_chart(opened: Page, explorer: Explorer) -> None:
     until(page, DRAWN)
     before = chart(page)
     name = next(key for key in before if key.startswith("dana2025_cor1"))
-    known = api(explorer, "/api/bounds?axis=heads")
-    line = next(one for one in known["lines"] if one["theorem"] == "dana2025_cor1")
-    assert before[name] == [known["x"], line["y"]]
+    assert before[name] == drawn_line(api(explorer, "/api/bounds?axis=heads"), "dana2025_cor1")
     slider = page.get_by_role("slider", name="d_model")
     slider.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     until(page, "new URLSearchParams(location.search).get('d_model') === '66'")
     until(page, "document.querySelector('#bound-command code')?.textContent.includes('--d-model 66')")
-    known = api(explorer, "/api/bounds?axis=heads&d_model=66")
-    line = next(one for one in known["lines"] if one["theorem"] == "dana2025_cor1")
-    until(page, f"document.querySelector('#chart').data.some(t => t.y[0] === {line['y'][0]})")
+    _, y = drawn_line(api(explorer, "/api/bounds?axis=heads&d_model=66"), "dana2025_cor1")
+    until(page, f"document.querySelector('#chart').data.some(t => t.y[0] === {y[0]})")
     row = page.locator("tr[data-theorem=dana2025_cor1]")
     assert "594" in row.inner_text()
     # By pointer: as far as it goes.
@@ -129,7 +132,7 @@ def test_failing_conditions_are_greyed_and_explained(opened: Page) -> None:
     assert "silent" in (row.get_attribute("class") or "")
     assert "deep enough" in (row.get_attribute("title") or "")
     lanes = page.evaluate("document.querySelector('#chart').data.find(t => t.name === 'silent').text.join('|')")
-    assert "kajitsuka2025_next_token</b> says nothing at heads = 8<br>deep enough" in lanes
+    assert "kajitsuka2025_next_token says nothing at heads = 8: deep enough" in lanes.replace("<br>", " ")
     page.locator("#chart").scroll_into_view_if_needed()
     page.mouse.move(*page.evaluate(LANE))
     page.wait_for_selector("#chart .hovertext")
@@ -223,8 +226,8 @@ def test_a_csv_is_dropped_checked_built_downloaded_and_asked(opened: Page, tmp_p
     page.wait_for_selector("#answer .said")
     assert page.locator("#answer .said").inner_text() == "Black Sea"
     assert page.locator("#answer .tag.done").is_visible()
-    until(page, "document.querySelector('#heads-chart').data?.length === 1")
-    assert page.evaluate("document.querySelector('#heads-chart').data[0].z.length") == 2
+    until(page, "document.querySelector('#heads-0').data?.length === 1")
+    assert page.evaluate("document.querySelector('#heads-0').data[0].z.length") == 2
     assert "Who serves this answer?" in page.locator("#inside").inner_text()
     assert "1 of 1 that are facts are told apart" in page.locator("#inside").inner_text()
     page.reload()
@@ -368,8 +371,8 @@ def test_a_hostile_csv_is_text(opened: Page) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer .said")
     assert page.locator("#answer .said").inner_text() == "<img src=x onerror='window.hacked = 2'>"
-    until(page, "document.querySelector('#heads-chart').data?.length === 1")
-    page.locator("#heads-chart").hover()
+    until(page, "document.querySelector('#heads-0').data?.length === 1")
+    page.locator("#heads-0").hover()
     assert page.locator("main script, main img, main svg[onload]").count() == 0
 
 
@@ -404,8 +407,8 @@ def test_the_digits_of_an_exact_network(browser: Any, explorer: Explorer) -> Non
         page.wait_for_selector(".digits li")
         assert page.locator("#answer .said").inner_text() == "Iron"
         assert "Iron" in page.locator(".digits li.meets").inner_text()
-        until(page, "document.querySelector('#digits-chart').data?.length === 1")
-        lengths = page.evaluate("[...document.querySelector('#digits-chart').data[0].y]")
+        until(page, "document.querySelector('#digits-0').data?.length === 1")
+        lengths = page.evaluate("[...document.querySelector('#digits-0').data[0].y]")
         longest = max(lengths)
         assert lengths[lengths.index(longest) : lengths.index(longest) + 5] == [longest - i for i in range(5)]
         page.locator("#layer").fill(str(len(lengths)))
@@ -463,7 +466,7 @@ def test_reproduced_figures_show_the_published_points(opened: Page) -> None:
 READY = {
     "capacity": DRAWN,
     "build": "document.querySelector('#result .sheet') && document.querySelector('#checks .conditions')",
-    "ask": "document.querySelector('#heads-chart')?.data?.length === 1",
+    "ask": "document.querySelector('#heads-0')?.data?.length === 1",
     "runs": "document.querySelector('#fit-0')?.data?.length > 2",
     "theorems": "document.querySelectorAll('details.theorem').length > 9",
 }

@@ -92,6 +92,9 @@ def picture(figure: Figure, kind: str = "png") -> bytes:
                 _series(axes, panel)
             axes.set_xlabel(panel.x.label)
             axes.set_ylabel(panel.y.label)
+            for names, ticks in ((panel.x.names, axes.set_xticks), (panel.y.names, axes.set_yticks)):
+                if names:
+                    ticks(range(len(names)), names)
             if panel.title:
                 axes.set_title(panel.title, fontsize=10, loc="left")
         sheet.suptitle(_wrapped(figure.title, 34 * columns + 30), fontsize=11.5, fontweight="bold")

@@ -71,3 +71,39 @@ const plotLegend = (plot, redraw) => {
   }
   return box;
 };
+
+/** The range of the upper axis with a little air, and a trace of names at the right ends of lines, moved apart where
+ * they would overlap: `room` is the height of the axis in pixels. Lines of several names show the first. */
+const endNames = (plot, room) => {
+  const log = plot.layout.yaxis.type === "log", f = log ? Math.log10 : (v) => v, back = log ? (v) => 10 ** v : (v) => v;
+  const lines = plot.data.filter((line) => line.mode === "lines" && line.y.some((v) => v > 0));
+  const shown = lines.flatMap((line) => line.y).filter((v) => v > 0).map(f);
+  if (!shown.length) return { range: [0, 1], trace: null };
+  const least = log ? Math.min(...shown) : 0, most = Math.max(...shown), air = 0.04 * Math.max(1e-6, most - least);
+  const low = least - (log ? air : 0), high = most + air, end = Math.max(...lines.map((line) => line.x.at(-1)));
+  const spots = lines.filter((line) => line.x.at(-1) === end && line.y.at(-1) > 0)
+    .map((line) => ({ line, at: (f(line.y.at(-1)) - low) / (high - low) })).sort((a, b) => a.at - b.at);
+  const gap = 14.5 / room;
+  // Neighbours that are too close share one block, centred where its lines end.
+  const blocks = [];
+  for (const spot of spots) {
+    blocks.push({ members: [spot], centre: spot.at });
+    while (blocks.length > 1) {
+      const [under, over] = blocks.slice(-2);
+      if (over.centre - under.centre >= (gap * (under.members.length + over.members.length)) / 2) break;
+      const members = [...under.members, ...over.members];
+      const middle = members.reduce((sum, m) => sum + m.at, 0) / members.length, half = (gap * (members.length - 1)) / 2;
+      blocks.splice(-2, 2, { members, centre: Math.min(1 - half, Math.max(half, middle)) });
+    }
+  }
+  const names = blocks.flatMap(({ members, centre }) => members.map(({ line }, i) => {
+    const [first, ...more] = line.name.split(", ");
+    return { text: ` ${first}${more.length ? ` +${more.length}` : ""}`, colour: line.line.color, y: back(low + (high - low) * (centre + gap * (i - (members.length - 1) / 2))) };
+  }));
+  // A trace of texts: annotations would each be measured, which takes longer than all lines together.
+  const trace = {
+    x: names.map(() => end), y: names.map((n) => n.y), text: names.map((n) => n.text), name: "names of lines", type: "scatter", mode: "text",
+    textposition: "middle right", textfont: { size: 11, color: names.map((n) => n.colour) }, hoverinfo: "skip", cliponaxis: false,
+  };
+  return { range: [low, high], trace };
+};

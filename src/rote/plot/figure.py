@@ -38,14 +38,18 @@ NAMES = ("legend", "ends")
 
 @dataclass(frozen=True)
 class Axis:
-    """A label and a scale."""
+    """A label and a scale; `names`, if there are any, stand for 0, 1, 2, ... on it."""
 
     label: str
     scale: str = "linear"
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
             raise UnknownName("scale of an axis", self.scale, SCALES)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"label": self.label, "scale": self.scale, **({"names": list(self.names)} if self.names else {})}
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,8 @@ class Panel:
     def to_dict(self) -> dict[str, Any]:
         return {
             "title": self.title,
-            "x": {"label": self.x.label, "scale": self.x.scale},
-            "y": {"label": self.y.label, "scale": self.y.scale},
+            "x": self.x.to_dict(),
+            "y": self.y.to_dict(),
             "series": [item.to_dict() for item in self.series],
             **({} if self.heat is None else {"heat": self.heat.to_dict()}),
             **({} if self.names == "legend" else {"names": self.names}),
@@ -213,12 +217,16 @@ def write_bytes(path: Path, content: bytes) -> None:
 def _panel(record: Mapping[str, Any]) -> Panel:
     return Panel(
         str(record["title"]),
-        Axis(str(record["x"]["label"]), str(record["x"]["scale"])),
-        Axis(str(record["y"]["label"]), str(record["y"]["scale"])),
+        _axis(record["x"]),
+        _axis(record["y"]),
         tuple(_series(item) for item in record["series"]),
         None if record.get("heat") is None else _heat(record["heat"]),
         str(record.get("names", "legend")),
     )
+
+
+def _axis(record: Mapping[str, Any]) -> Axis:
+    return Axis(str(record["label"]), str(record["scale"]), tuple(map(str, record.get("names", ()))))
 
 
 def _heat(record: Mapping[str, Any]) -> Heat:

@@ -14,6 +14,7 @@ subset of HTML in them.
 from __future__ import annotations
 
 import html
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,8 @@ _FAR = 2.5
 """On a linear axis, a bound that rises so many times above everything measured would flatten it."""
 _LOG_FAR = 1e4
 """The same on a logarithmic axis."""
+_MOST_POWERS = 8
+"""Ticks on a logarithmic axis."""
 _FEW = 10
 """Whole numbers over so short a stretch each have a tick."""
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "star", "triangle-down", "pentagon")
@@ -114,13 +117,15 @@ def plot(panel: Panel) -> Plot:
             )
         )
         data.extend(traces)
+    x_axis = _axis(panel.x, [x for one in panel.series if one.kind != "fit" for x in one.x])
+    y_axis = _axis(panel.y, [y for one in panel.series for y in one.y])
     if panel.heat is not None:
         data.append(_heat(panel.heat))
-    y_axis = _axis(panel.y, [y for one in panel.series for y in one.y])
-    if panel.y.scale != "log" and panel.heat is None:
+        x_axis["type"] = y_axis["type"] = "category"
+    elif panel.y.scale != "log":
         y_axis["rangemode"] = "tozero"
     layout: dict[str, Any] = {
-        "xaxis": _axis(panel.x, [x for one in panel.series if one.kind != "fit" for x in one.x]),
+        "xaxis": x_axis,
         "yaxis": y_axis,
         "showlegend": False,
         "hovermode": "closest",
@@ -160,10 +165,15 @@ def _far(series: Series, panel: Panel) -> bool:
     return max(series.y) > (_FAR if panel.y.scale == "linear" else _LOG_FAR) * max(measured)
 
 
+def _wrapped(text: str) -> str:
+    """Escaped, in lines that a small box has room for."""
+    return "<br>".join(html.escape(line) for line in textwrap.wrap(text, 58))
+
+
 def _traces(series: Series, colour: str, slot: int, turn: int, shown: bool) -> list[dict[str, Any]]:
     x, y, low, high = series.x, series.y, series.low, series.high
     name = html.escape(series.name)
-    told = "<br>".join(html.escape(line) for line in textwrap.wrap(series.name, 58))
+    told = _wrapped(series.name)
     words = "<br>%{text}" if series.texts else ""
     common: dict[str, Any] = {
         "type": "scatter",
@@ -174,7 +184,7 @@ def _traces(series: Series, colour: str, slot: int, turn: int, shown: bool) -> l
         "hovertemplate": f"{told.replace('%', '&#37;')}<br>%{{x}}, %{{y:.4g}}{words}<extra></extra>",
     }
     if series.texts:
-        common["text"] = [html.escape(text) for text in series.texts]
+        common["text"] = [_wrapped(text) for text in series.texts]
     if series.kind in ("points", "excluded", "published"):
         hollow = series.kind in _HOLLOW
         symbol = _HOLLOW.get(series.kind, _SYMBOLS[slot % len(_SYMBOLS)])
@@ -231,6 +241,8 @@ def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
         "automargin": True,
         "showline": True,
     }
+    if axis.names:
+        drawn |= {"tickvals": list(range(len(axis.names))), "ticktext": [html.escape(name) for name in axis.names]}
     whole = bool(values) and all(value == int(value) for value in values)
     if axis.scale == "linear" and whole and 0 < max(values) - min(values) <= _FEW:
         drawn["dtick"] = 1  # no half heads
@@ -239,7 +251,7 @@ def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
         positive = [value for value in values if value > 0]
         ratio = max(positive) / min(positive) if positive else 1.0
         if ratio >= 100:
-            drawn["dtick"] = 1  # powers of ten are enough
+            drawn["dtick"] = math.ceil(math.log10(ratio) / _MOST_POWERS)  # powers of ten are enough
         elif ratio >= 8:
             drawn["dtick"] = "D2"  # and 2 and 5 times them
     return drawn

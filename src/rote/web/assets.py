@@ -50,7 +50,7 @@ class Assets:
                 parts[item.name] = Part(item.read_bytes(), f"{kind}; charset=utf-8")
         parts["plotly.min.js"] = Part(plotly_js("ui", "the explorer"), "text/javascript; charset=utf-8")
         # What figures need comes from rote.plot, as a module and before the page's own colours.
-        code = f"{script()}\nexport {{ coloured, plotLegend }};\n"
+        code = f"{script()}\nexport {{ coloured, endNames, plotLegend }};\n"
         parts["figure.js"] = Part(code.encode(), "text/javascript; charset=utf-8")
         parts["style.css"] = Part(css().encode() + parts["style.css"].content, "text/css; charset=utf-8")
         self.parts = parts

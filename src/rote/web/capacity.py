@@ -6,13 +6,16 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from rote import capacity
 from rote.config import LARGEST, Architecture, check_dtype
 from rote.errors import RoteError, UnknownName, UsageError
+from rote.plot import Axis, Figure, Panel, Series
 from rote.theorems import Bound, Demand, Setting, registry
 from rote.web.commands import command
+from rote.web.figures import figure_answer
 
 __all__ = ["AXES", "bounds_answer", "plan_answer", "whole"]
 
@@ -30,6 +33,8 @@ Heads are as wide as the model unless told otherwise."""
 
 POINTS = 20
 _FIELDS = {"heads": "n_heads", "layers": "n_layers"}
+_KINDS = {"lower": "bound_lower", "upper": "bound_upper", "empirical": "reference", "order": "reference"}
+"""How a kind of bound is drawn."""
 
 
 def whole(query: Mapping[str, str], name: str, usual: int | None) -> int | None:
@@ -98,19 +103,16 @@ def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, A
     xs = _places(min(low, max(1, now)), high, max(low, now))
     far = setting.arch.replace(**{_FIELDS.get(axis, axis): high})
     waiting = () if slow else tuple(key for key, one in registry().items() if one.searches(far))
-    lines: dict[str, dict[str, Any]] = {}
+    lines: dict[str, list[Bound]] = {}
     for x in xs:
         for bound in _along(setting, axis, x, tied, waiting):
-            line = lines.setdefault(bound.theorem, {"kind": bound.kind, "y": [], "why": []})
-            line["y"].append(bound.facts)
-            line["why"].append(why_not(bound))
+            lines.setdefault(bound.theorem, []).append(bound)
     here = _bounds(setting, waiting)
     parts = setting.arch.count("full")
     return {
         "axis": axis,
-        "x": xs,
         "now": now,
-        "lines": [{"theorem": key, **line} for key, line in lines.items()],
+        "figure": figure_answer(_figure(axis, "linear" if query.get("linear") == "1" else "log", xs, lines)),
         "waiting": list(waiting),
         "bounds": [{**bound.to_dict(), "why": why_not(bound)} for bound in here],
         "params": parts.to_dict(),
@@ -118,6 +120,35 @@ def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, A
         "dtype": setting.dtype,
         "command": bound_command(setting, tied),
     }
+
+
+def _figure(axis: str, scale: str, xs: list[int], lines: Mapping[str, list[Bound]]) -> Figure:
+    """Every bound along the axis, and below them, a row for each, where a theorem says nothing and why."""
+    # Lines that coincide are one line with several names.
+    groups: dict[tuple[str, tuple[int | None, ...]], list[str]] = {}
+    for name, line in lines.items():
+        groups.setdefault((line[0].kind, tuple(bound.facts for bound in line)), []).append(name)
+    series = []
+    for (kind, facts), names in groups.items():
+        # A line has a gap where the theorem is silent.
+        for speaks, run in groupby(zip(xs, facts, strict=True), key=lambda place: place[1] is not None):
+            if speaks:
+                x, y = zip(*run, strict=True)
+                texts = tuple(f"{kind}: {count:,} facts at {axis} = {at:,}" for at, count in zip(x, y, strict=True))
+                series.append(Series(", ".join(names), _KINDS[kind], x, y, texts=texts))
+    panels = [Panel("", Axis(axis, scale), Axis("facts", scale), tuple(series), names="ends")]
+    silent = [name for name, line in lines.items() if line[0].kind != "order" and any(map(why_not, line))]
+    lanes = [
+        (x, row, f"{name} says nothing at {axis} = {x:,}: {why_not(bound)}")
+        for row, name in enumerate(reversed(silent))
+        for x, bound in zip(xs, lines[name], strict=True)
+        if why_not(bound)
+    ]
+    if lanes:
+        x, y, why = zip(*lanes, strict=True)
+        rows = Axis("", names=tuple(reversed(silent)))
+        panels.append(Panel("", Axis(axis, scale), rows, (Series("silent", "excluded", x, y, texts=why),)))
+    return Figure("Bounds", tuple(panels), alt=f"{len(series)} lines against {axis}")
 
 
 def _along(setting: Setting, axis: str, x: int, tied: bool, without: tuple[str, ...]) -> tuple[Bound, ...]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from rote.data.records import read_json
 from rote.errors import DataError
-from rote.plot import Figure
+from rote.plot import Axis, Figure, Heat, Panel, Series
 from rote.plot.interactive import plots
 
-__all__ = ["entry_answer", "entry_line", "figure_answer", "read_object"]
+__all__ = ["digits_figure", "entry_answer", "entry_line", "figure_answer", "heads_figure", "read_object"]
 
 _MOST_BYTES = 5_000_000
 _WORDS = ("entry", "title", "source", "question", "claim", "verdict", "sentence", "answer", "mode", "command")
@@ -52,3 +52,20 @@ def figure_answer(figure: Figure) -> dict[str, Any]:
     """A figure as its words and its plots."""
     panels = [plot.to_dict() for plot in plots(figure)]
     return {"title": figure.title, "caption": figure.caption, "alt": figure.alt, "panels": panels}
+
+
+def heads_figure(context: list[str], heads: list[dict[str, Any]]) -> Figure:
+    """Where the heads look: their weights on the tokens of a context, the first token above."""
+    rows = tuple(
+        f"{place}. {token if len(token) <= 16 else f'{token[:15]}…'}" for place, token in enumerate(context, 1)
+    )
+    values = tuple(tuple(head["weights"][place] for head in heads) for place in range(len(context)))
+    columns = tuple(str(number) for number in range(1, len(heads) + 1))
+    heat = Heat("weight", columns, rows[::-1], values[::-1])
+    return Figure("Heads", (Panel("", Axis("head"), Axis(""), heat=heat),))
+
+
+def digits_figure(lengths: list[int]) -> Figure:
+    """Bits of the longest fraction, layer by layer."""
+    series = Series("bits", "line", tuple(range(1, len(lengths) + 1)), tuple(lengths))
+    return Figure("Bits behind the point", (Panel("", Axis("layer"), Axis("bits"), (series,)),))

@@ -270,13 +270,15 @@ def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """The answers, and what the model did to find them."""
     from rote.analyse.inspect import near_misses
     from rote.data import PAD
+    from rote.web.figures import digits_figure, figure_answer, heads_figure
 
     memory, facts = _model(args)
     words = args["words"]
     answers, ids = memory.ask(*words, top=args["top"]), memory.encode(words)
     context = [memory.vocabulary[i] for i in ids] if memory.vocabulary else words
     truth = None if facts is None else facts.truth(ids)
-    heads = memory.model.heads(ids)
+    view, digits = memory.model.heads(ids), memory.model.trace(ids)
+    heads = None if view is None else view.to_dict()
     return {
         "context": context,
         "padding": context.count(PAD),
@@ -285,8 +287,8 @@ def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "facts_known": facts is not None,
         "truth": None if truth is None else max(truth, key=truth.__getitem__),
         "divergence": memory.divergence(words),
-        "heads": None if heads is None else heads.to_dict(),
-        "digits": memory.model.trace(ids),
+        "heads": heads and {**heads, "figure": figure_answer(heads_figure(context, heads["heads"]))},
+        "digits": digits and {**digits, "figure": figure_answer(digits_figure(digits["lengths"]))},
         "near": [one.to_dict() for one in near_misses(memory, ids, facts)],
     }
 

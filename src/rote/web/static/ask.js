@@ -1,4 +1,4 @@
-import { $, h, show, api, num, address, setAddress, commandLine, problem, plotly, chartLook, chartRest, colour, plain, say } from "./lib.js";
+import { $, h, show, api, num, address, setAddress, commandLine, problem, drawFigure, say } from "./lib.js";
 
 const given = address();
 const state = { model: given.model || null, words: given.q ? given.q.split("\t") : null };
@@ -120,8 +120,13 @@ function answer(found) {
 
 function inside(found) {
   show($("#inside"), found.heads ? headsPanel(found) : null, found.digits ? digitsPanel(found) : null, nearPanel(found));
-  if (found.heads) drawHeads(found);
-  if (found.digits) drawDigits(found);
+  if (found.digits) stepThrough(found);
+  draw(found);
+}
+
+async function draw(found) {
+  if (found.heads) await drawFigure(found.heads.figure, "heads", Math.min(400, 130 + 26 * found.context.length));
+  if (found.digits) await drawFigure(found.digits.figure, "digits", 190);
 }
 
 function headsPanel(found) {
@@ -132,24 +137,10 @@ function headsPanel(found) {
   const name = (x) => (v.heads.some((y) => y.layer) ? `layer ${x.layer + 1}, head ${x.number + 1}` : `head ${x.number + 1}`);
   return h("section", { class: "panel", "aria-labelledby": "i1" }, h("h2", { id: "i1" }, "Heads"),
     h("p", {}, h("b", {}, num(v.n_saturated)), ` of ${num(v.heads.length)} head${v.heads.length > 1 ? "s" : ""} saturated (one token has all the weight but a millionth)`, saturated.length ? h("span", { class: "hint" }, `: ${saturated.slice(0, 12).map((x) => x.number + 1).join(", ")}${saturated.length > 12 ? ", …" : ""}`) : "", "."),
-    h("div", { id: "heads-chart", class: "chart short", role: "img", "aria-label": "Attention weight of every head on every token of the context" }),
+    h("div", { id: "heads-0", class: "chart short", role: "img", "aria-label": "Attention weight of every head on every token of the context" }),
     serving.length ? [h("h3", {}, "Who serves this answer?"), h("p", { class: "hint" }, `The lead of “${v.answer}” over “${v.rival}” is ${num(v.lead)}: a sum over the heads, the last token's own vector (${num(v.skip)})${v.mlp === null ? "" : ` and the MLP (${num(v.mlp)})`}.`),
       h("table", { class: "serving" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "head"), h("th", { scope: "col", class: "right" }, "part of the lead"), h("th", { scope: "col" }, "looks at"), h("th", { scope: "col", class: "right" }, "weight"))),
         h("tbody", {}, serving.map((x) => { const at = x.weights.indexOf(Math.max(...x.weights)); return h("tr", {}, h("td", {}, name(x), x.saturated ? h("span", { class: "tag" }, "saturated") : null), h("td", { class: "right" }, num(x.part)), h("td", {}, found.context[at]), h("td", { class: "right" }, num(x.weights[at]))); })))] : null);
-}
-
-async function drawHeads(found) {
-  const Plotly = await plotly(), box = $("#heads-chart"), v = found.heads;
-  if (!box) return;
-  const order = v.heads.map((_, i) => i);
-  const ticks = found.context.map((t, i) => `${i + 1}. ${plain(t.length > 16 ? `${t.slice(0, 15)}…` : t)}`);
-  const height = Math.min(360, 84 + 26 * found.context.length);
-  box.style.height = `${height}px`;
-  await Plotly.react(box, [{
-    type: "heatmap", z: found.context.map((_, s) => order.map((i) => v.heads[i].weights[s])), x: order.map((i) => i + 1), y: ticks.map((_, i) => i), zmin: 0, zmax: 1,
-    colorscale: [[0, colour("soft")], [1, colour("accent")]], showscale: true, colorbar: { thickness: 8, outlinewidth: 0, tickvals: [0, 0.5, 1], len: 1 }, xgap: order.length < 60 ? 1 : 0, ygap: 2,
-    text: found.context.map((_, s) => order.map((i) => `head ${i + 1}${v.heads[i].saturated ? ", saturated" : ""}<br>${plain(found.context[s])}: ${v.heads[i].weights[s].toPrecision(4)}`)), hovertemplate: "%{text}<extra></extra>",
-  }], chartLook({ height, margin: { l: 60, r: 10, t: 6, b: 40 }, xaxis: { title: { text: "head" }, showgrid: false }, yaxis: { tickvals: ticks.map((_, i) => i), ticktext: ticks, autorange: "reversed", showgrid: false } }), chartRest);
 }
 
 function digitsPanel(found) {
@@ -162,11 +153,11 @@ function digitsPanel(found) {
     d.steps.length ? [h("p", { class: "hint" }, "The key finds one long weight. Its digits leave it one after the other by tent maps; each is a key and a label, and the one whose key is ours counts."),
       h("ol", { class: "digits" }, d.steps.map((s) => h("li", { class: s.meets ? "meets" : "" }, h("div", { class: "bits" }, h("b", {}, s.bits), h("span", {}, s.rest), s.n_rest > s.rest.length ? h("span", {}, `… ${num(s.n_rest - s.rest.length)} more`) : null), h("div", { class: "hint" }, `key ${num(s.key)}, label ${num(s.label)} = ${s.token}`, s.meets ? h("span", { class: "tag done" }, "this key") : null))))] : h("p", { class: "hint" }, `Variant ${d.variant} keeps tables of bits instead of keys: below, the longest fraction in every layer loses bit after bit.`),
     h("h3", {}, `Bits behind the point, through ${num(d.layers)} layers of the second network`),
-    h("div", { id: "digits-chart", class: "chart short", role: "img", "aria-label": "Bits of the longest fraction, layer by layer" }),
+    h("div", { id: "digits-0", class: "chart short", role: "img", "aria-label": "Bits of the longest fraction, layer by layer" }),
     h("div", { class: "stepper" }, h("label", { for: "layer" }, "Layer ", h("b", { id: "layer-now" })), h("input", { id: "layer", type: "range", min: "1", max: String(d.layers), value: "1" }), h("code", { id: "layer-bits", class: "bits" })));
 }
 
-async function drawDigits(found) {
+function stepThrough(found) {
   const d = found.digits, range = $("#layer");
   const step = () => {
     const i = Number(range.value) - 1;
@@ -176,11 +167,6 @@ async function drawDigits(found) {
   range.value = String(Math.max(1, d.lengths.indexOf(Math.max(...d.lengths)) + 1));
   range.addEventListener("input", step);
   step();
-  const Plotly = await plotly(), box = $("#digits-chart");
-  if (!box) return;
-  box.style.height = "190px";
-  await Plotly.react(box, [{ x: d.lengths.map((_, i) => i + 1), y: d.lengths, type: "scatter", mode: "lines", line: { shape: "hv", color: colour("accent"), width: 2 }, fill: "tozeroy", fillcolor: colour("accent-soft"), hovertemplate: "layer %{x}: %{y} bits<extra></extra>" }],
-    chartLook({ height: 190, margin: { l: 46, r: 10, t: 8, b: 40 }, xaxis: { title: { text: "layer" } }, yaxis: { rangemode: "tozero", nticks: 5 } }), chartRest);
 }
 
 function nearPanel(found) {
@@ -197,6 +183,6 @@ function nearPanel(found) {
 }
 
 $("#form").addEventListener("submit", (e) => { e.preventDefault(); ask(); });
-addEventListener("themechange", () => { if (last && $("#inside").children.length) { if (last.heads) drawHeads(last); if (last.digits) drawDigits(last); } });
+addEventListener("themechange", () => { if (last && $("#inside").children.length) draw(last); });
 api("/api/warm", { method: "POST" }).catch(() => {});
 try { chooser((await api("/api/models")).models); } catch (error) { show($("#models"), problem(error.message)); }

@@ -1,6 +1,6 @@
+import { coloured, endNames } from "./figure.js";
 import {
-  $, h, show, api, num, bytes, address, setAddress, newest, commandLine, problem, plotly, chartLook, chartRest, colour, wrapped,
-  kindColour, kindWords, plain, say,
+  $, h, show, api, num, bytes, address, setAddress, newest, commandLine, problem, plotly, chartRest, colour, kindWords, say,
 } from "./lib.js";
 
 const SLIDERS = [
@@ -30,9 +30,10 @@ const query = () => {
   q.set("dtype", state.dtype);
   q.set("axis", state.axis);
   if (state.shared) q.set("shared", "1");
+  if (state.linear) q.set("linear", "1");
   return q;
 };
-const remember = () => setAddress({ ...Object.fromEntries(query()), linear: state.linear ? 1 : null, plan: state.plan === 10000 ? null : state.plan });
+const remember = () => setAddress({ ...Object.fromEntries(query()), plan: state.plan === 10000 ? null : state.plan });
 
 // Sliders run over logarithms: 0 .. 1000 stands for low .. high.
 const shift = (low) => (low === 0 ? 1 : 0);
@@ -98,7 +99,7 @@ function controls() {
   show(axis, SLIDERS.map(([name, label]) => h("option", { value: name, selected: name === state.axis }, label.toLowerCase())));
   axis.addEventListener("change", () => { state.axis = axis.value; refresh(); });
   $("#linear").checked = state.linear;
-  $("#linear").addEventListener("change", (e) => { state.linear = e.target.checked; remember(); if (last) chart(last); });
+  $("#linear").addEventListener("change", (e) => { state.linear = e.target.checked; refresh(); });
   const facts = $("#plan-facts");
   facts.value = num(state.plan);
   facts.addEventListener("input", () => {
@@ -149,101 +150,32 @@ const plan = newest(async () => {
 
 function refresh() { remember(); ask(); plan(); }
 
-/** Lines that coincide are one line with several names. */
-function groups(found) {
-  const made = new Map();
-  for (const line of found.lines) {
-    if (line.y.every((v) => v === null)) continue;
-    const key = `${line.kind} ${line.y.join()}`;
-    if (made.has(key)) made.get(key).names.push(line.theorem);
-    else made.set(key, { ...line, names: [line.theorem] });
-  }
-  return [...made.values()];
-}
-
+/** The figure's two panels share one axis: lines above, and below them a row for every theorem that is silent somewhere. */
 async function chart(found) {
   const Plotly = await plotly();
   const box = $("#chart");
   const wide = box.clientWidth > 620;
-  const dash = { lower: "solid", upper: "dash", empirical: "dot" };
-  const traces = groups(found).map((g) => ({
-    x: found.x, y: g.y, name: g.names.join(", "), type: "scatter", mode: "lines", connectgaps: false,
-    line: { color: colour(kindColour[g.kind]), width: g.kind === "lower" ? 2.4 : 2, dash: dash[g.kind] || "dot" },
-    hovertemplate: `<b>${g.names.map(plain).join("<br>")}</b><br>${g.kind}: %{y:,} facts at ${plain(found.axis)} = %{x:,}<extra></extra>`,
-  }));
-  const silent = found.lines.filter((line) => line.kind !== "order" && line.why.some(Boolean));
-  // All lanes are one trace: a chart of few traces is drawn in time.
-  const lanes = silent.flatMap((line, row) => [...found.x.map((x, i) => (line.why[i] ? { x, row, text: `<b>${plain(line.theorem)}</b> says nothing at ${plain(found.axis)} = ${num(x)}<br>${wrapped(line.why[i])}` } : null)), null]);
-  if (silent.length) {
-    traces.push({
-      x: lanes.map((p) => p?.x ?? null), y: lanes.map((p) => p?.row ?? null), text: lanes.map((p) => p?.text ?? ""), yaxis: "y2", name: "silent", type: "scatter", mode: "lines+markers",
-      line: { color: colour("silent"), width: 13 }, marker: { color: colour("silent"), size: 13, symbol: "square" }, opacity: 0.75, connectgaps: false, hovertemplate: "%{text}<extra></extra>",
-    });
-    traces.push({
-      x: silent.map(() => found.x[0]), y: silent.map((_, row) => row), text: silent.map((line) => ` ${plain(line.theorem)}`), yaxis: "y2", name: "names of lanes", type: "scatter", mode: "text",
-      textposition: "middle right", textfont: { size: 11, color: colour("faint") }, hoverinfo: "skip", cliponaxis: false,
-    });
-  }
-  const scale = state.linear ? "linear" : "log";
-  const height = (wide ? 380 : 300) + 19 * silent.length + (silent.length ? 24 : 0);
-  const lane = silent.length ? (19 * silent.length) / (height - 60) : 0;
-  box.style.height = `${height}px`;
-  if (wide) traces.push(labels(found, height, lane));
-  const look = chartLook({
-    height, margin: { l: 58, r: wide ? 196 : 14, t: 8, b: 46 }, hovermode: "closest", hoverdistance: 30,
-    xaxis: { type: scale, automargin: false, title: { text: found.axis }, anchor: silent.length ? "y2" : "y", tickformat: ",", ...(state.linear ? { nticks: wide ? 12 : 5 } : { tickvals: marks(found.x, wide) }),
-      range: [found.x[0], found.x.at(-1)].map(state.linear ? (v) => v : Math.log10) },
-    yaxis: { type: scale, automargin: false, domain: [lane ? lane + 0.05 : 0, 1], range: span(found), tickformat: state.linear ? "," : "~s", nticks: 7 },
+  const [lines, lanes] = found.figure.panels.map((plot) => coloured(plot));
+  const rows = lanes ? lanes.layout.yaxis.tickvals.length : 0;
+  const height = (wide ? 380 : 300) + 19 * rows + (rows ? 24 : 0);
+  const lane = rows ? (19 * rows) / (height - 60) : 0, bottom = lane ? lane + 0.05 : 0;
+  const { range, trace } = endNames(lines, (height - 54) * (1 - bottom));
+  const still = { fixedrange: true, automargin: false };
+  const layout = {
+    ...lines.layout, height, dragmode: false, hoverdistance: 30, margin: { l: 58, r: wide ? 196 : 14, t: 8, b: 46 },
+    xaxis: { ...lines.layout.xaxis, ...still, anchor: rows ? "y2" : "y" },
+    yaxis: { ...lines.layout.yaxis, ...still, domain: [bottom, 1], range, nticks: 7 },
     shapes: [{ type: "line", x0: found.now, x1: found.now, y0: 0, y1: 1, yref: "paper", line: { color: colour("muted"), width: 1, dash: "2px,3px" } }],
-  });
-  look.yaxis2 = { domain: [0, lane], range: [silent.length - 0.4, -0.6], showgrid: false, zeroline: false, fixedrange: true, showticklabels: false, visible: silent.length > 0 };
-  await Plotly.react(box, traces, look, chartRest);
-  box.dataset.drawn = String(Math.round(performance.now() - asked));
-  box.setAttribute("aria-label", `Chart of ${groups(found).length} lines against ${found.axis}; the numbers at the present shape are in the table below.`);
-}
-
-/** 1, 2, 5, 10, ... where there is room, powers of ten (and their thirds) otherwise. */
-function marks(x, wide) {
-  const steps = wide || x.at(-1) / x[0] < 300 ? [1, 2, 5] : [1];
-  const made = [];
-  for (let ten = 1; ten <= x.at(-1); ten *= 10) for (const step of steps) if (ten * step >= x[0] && ten * step <= x.at(-1)) made.push(ten * step);
-  return made;
-}
-
-/** The range of the upper axis, with a little air. */
-function span(found) {
-  const f = state.linear ? (v) => v : Math.log10;
-  const shown = found.lines.flatMap((line) => line.y).filter((v) => v > 0).map(f);
-  if (!shown.length) return [0, 1];
-  const low = state.linear ? 0 : Math.min(...shown), high = Math.max(...shown), air = 0.04 * Math.max(1e-6, high - low);
-  return [low - (state.linear ? 0 : air), high + air];
-}
-
-/** Names at the right end of the lines, moved apart where they would overlap. */
-function labels(found, height, lane) {
-  const [low, high] = span(found), f = state.linear ? (v) => v : Math.log10;
-  const bottom = lane ? lane + 0.05 : 0;
-  const spots = groups(found).filter((g) => g.y.at(-1) > 0).map((g) => ({ ...g, at: (f(g.y.at(-1)) - low) / (high - low) })).sort((a, b) => a.at - b.at);
-  const gap = 14.5 / ((height - 54) * (1 - bottom));
-  // Neighbours that are too close share one block, centred where its lines end.
-  const blocks = [];
-  for (const spot of spots) {
-    blocks.push({ members: [spot], centre: spot.at });
-    while (blocks.length > 1) {
-      const [under, over] = blocks.slice(-2);
-      if (over.centre - under.centre >= (gap * (under.members.length + over.members.length)) / 2) break;
-      const members = [...under.members, ...over.members];
-      const middle = members.reduce((sum, m) => sum + m.at, 0) / members.length, half = (gap * (members.length - 1)) / 2;
-      blocks.splice(-2, 2, { members, centre: Math.min(1 - half, Math.max(half, middle)) });
-    }
-  }
-  const back = state.linear ? (v) => v : (v) => 10 ** v;
-  const names = blocks.flatMap((block) => block.members.map((g, i) => ({ g, at: back(low + (high - low) * (block.centre + gap * (i - (block.members.length - 1) / 2))) })));
-  // A trace of texts: annotations would each be measured, which takes longer than all lines together.
-  return {
-    x: names.map(() => found.x.at(-1)), y: names.map((n) => n.at), text: names.map(({ g }) => ` ${plain(g.names[0])}${g.names.length > 1 ? ` +${g.names.length - 1}` : ""}`), name: "names of lines",
-    type: "scatter", mode: "text", textposition: "middle right", textfont: { size: 11, color: names.map(({ g }) => colour(kindColour[g.kind])) }, hoverinfo: "skip", cliponaxis: false,
   };
+  const data = [...lines.data, ...(wide && trace ? [trace] : [])];
+  if (rows) {
+    layout.yaxis2 = { ...lanes.layout.yaxis, ...still, domain: [0, lane], range: [-0.6, rows - 0.4], showgrid: false, showline: false, ticks: "", ticklabelposition: "inside", tickfont: { size: 11 } };
+    data.push(...lanes.data.map((one) => ({ ...one, yaxis: "y2" })));
+  }
+  box.style.height = `${height}px`;
+  await Plotly.react(box, data, layout, chartRest);
+  box.dataset.drawn = String(Math.round(performance.now() - asked));
+  box.setAttribute("aria-label", `Chart of ${found.figure.alt}; the numbers at the present shape are in the table below.`);
 }
 
 function table(found) {

@@ -119,50 +119,24 @@ export function plotly() {
 
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-/** The look of all charts, in the colours of the page. */
-export function chartLook(extra = {}) {
-  const axis = {
-    gridcolor: colour("line"), zerolinecolor: colour("line"), linecolor: colour("line"), tickcolor: colour("line"),
-    automargin: true, fixedrange: true, separatethousands: true,
-  };
-  const { xaxis = {}, yaxis = {}, ...rest } = extra;
-  return {
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: "system-ui, sans-serif", size: 12.5, color: colour("muted") },
-    margin: { l: 56, r: 16, t: 10, b: 44 },
-    hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("ink"), size: 12.5 }, align: "left" },
-    showlegend: false, dragmode: false,
-    xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
-  };
-}
 export const chartRest = { displayModeBar: false, responsive: true };
-export const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-export function wrapped(text, width = 58) {
-  const lines = [""];
-  for (const word of String(text).split(" ")) {
-    if (lines.at(-1).length + word.length > width && lines.at(-1)) lines.push("");
-    lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
-  }
-  return lines.map(plain).join("<br>");
-}
-export const kindColour = { lower: "lower", upper: "upper", empirical: "measured", order: "muted" };
 export const kindWords = {
   lower: "Lower: this much fits", upper: "Upper: more never fits", empirical: "Measured, no theorem", order: "Orders of magnitude",
 };
 
-/** The plots of a figure, each in the element of its number: ID-0, ID-1, ...; their legends come after them. */
-export async function drawFigure(figure, id) {
+/** The plots of a figure, each in the element of its number: ID-0, ID-1, ...; legends of several series come after them. */
+export async function drawFigure(figure, id, height = 380) {
   const Plotly = await plotly();
   for (const [i, plot] of figure.panels.entries()) {
     const box = document.getElementById(`${id}-${i}`);
     if (!box) return;
     const draw = () => {
       const { data, layout } = coloured(plot);
-      return Plotly.react(box, data, { ...layout, height: 380, dragmode: false }, chartRest);
+      return Plotly.react(box, data, { ...layout, height, dragmode: false }, chartRest);
     };
-    box.style.height = "380px";
+    box.style.height = `${height}px`;
     if (box.nextElementSibling?.classList.contains("legend")) box.nextElementSibling.remove();
-    box.after(plotLegend(plot, draw));
+    if (plot.legend.length > 1) box.after(plotLegend(plot, draw));
     await draw();
   }
 }

@@ -229,7 +229,8 @@ def _table_answer(
     record = construction.Options(**options)
     try:
         number_format = construction.check_format(dtype)
-        shapes = construction.shapes(construction.prepare(table, record), shape, number_format, record)
+        ready = construction.fitting(construction.prepare(table, record), record)
+        shapes = construction.shapes(ready, shape, number_format, record)
         return next(shapes, None) or NoPlan(key, "no shape fits")
     except RoteError as error:
         return NoPlan(key, str(error))

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rote.config import DTYPES
+from rote.data.left_out import FILE as LEFT_OUT
 from rote.data.reading import Reading
 from rote.errors import CheckpointError
 from rote.plot.sheet import Sheet, Shown
@@ -98,6 +99,8 @@ class Certificate(Shown, Mapping[str, Any]):
     """The construction's options where they differ from the defaults."""
     read: Mapping[str, Any] | None = None
     """How the table was read (`Reading`), and `file`, its place seen from the directory; None for tables in memory."""
+    left_out: int = 0
+    """Facts of the file that the construction cannot hold, and that were asked to be left out; a file lists them."""
     chosen: str | None = None
     """Why this construction and shape, where they were found automatically."""
     conditioning: float | None = None
@@ -163,7 +166,11 @@ class Certificate(Shown, Mapping[str, Any]):
         from rote import constructions
 
         try:
-            return constructions.get(self.construction).sheet(self.to_dict(), place or self.facts_name)
+            sheet = constructions.get(self.construction).sheet(self.to_dict(), place or self.facts_name)
+            if self.left_out:
+                lost = f"{self.left_out:,} facts that it cannot hold were left out; {LEFT_OUT} lists them"
+                sheet = dataclasses.replace(sheet, lines=(*sheet.lines, lost))
+            return sheet
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"the certificate of {place or self.facts_name} does not hold what {self.construction} writes "

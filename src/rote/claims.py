@@ -66,6 +66,7 @@ def findings(
         "data": table.kind,
         "facts": table.n_facts,
         "facts_sha256": table.sha256,
+        "left_out": len(table.left_out),
         "bits_per_param": table.bits / counts["full"],
         "bound": most,
         "bound_exceeded": most is not None and construction.held(table, claims) > most,

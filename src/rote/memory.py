@@ -119,8 +119,9 @@ class Memory(Shown):
         construction = constructions.get(self.certificate.construction)
         if table.kind not in construction.accepts:
             return table
-        ready: Table = construction.prepare(table, construction.Options.from_dict(self.certificate.options))
-        return ready
+        options = construction.Options.from_dict(self.certificate.options)
+        ready: Table = construction.prepare(table, options)
+        return construction.fitting(ready, options, drop=True) if self.certificate.left_out else ready
 
     @checked
     def truth(self, words: Sequence[str]) -> dict[str, float] | None:

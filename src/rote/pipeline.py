@@ -74,6 +74,7 @@ def build(
     options: Mapping[str, Any] | None = None,
     rng: np.random.Generator | int = 0,
     partial: bool = False,
+    drop_unfit: bool = False,
     workplace: Path | None = None,
     progress: Progress = quiet,
 ) -> Memory:
@@ -83,13 +84,14 @@ def build(
     with the fewest parameters that recalls everything; `options` are the fields of a record by name. What is not given
     of the shape is planned. `arch` is the architecture of the model ("rote", or "llama" for a stock checkpoint),
     `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
-    `partial` the best model is handed over even if it loses facts. Temporary files go to `workplace`.
+    `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
+    refused; with `drop_unfit` they are left out, and the directory lists them. Temporary files go to `workplace`.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     shape = Shape(n_heads, d_model, d_head, d_mlp)
-    chosen = choose(table, with_, options or {}, shape, arch, dtype)
     attempts: list[Refused] = []
+    chosen = _fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
     for choice, plan in _smallest_first(chosen, shape, dtype, attempts):
         if sum(one.memory is not None for one in attempts) >= _MOST_ATTEMPTS:
             break
@@ -134,7 +136,8 @@ def build_at(
     given = construction.Options() if options is None else options
     generator, seed = _as_generator(rng)
     number = construction.check_format(dtype)
-    job = Job(construction.prepare(table, given), arch, given, number, generator, progress, partial)
+    ready = construction.fitting(construction.prepare(table, given), given)
+    job = Job(ready, arch, given, number, generator, progress, partial)
     construction.admit(job)
     return _certified(construction, job, construction.build(job), seed)[0]
 
@@ -225,6 +228,22 @@ def _fitting(construction: AnyConstruction, options: Options, table: Table, shap
             f"{key} finds its own {' and '.join(beyond)}; leave {'it' if len(beyond) == 1 else 'them'} out."
         )
     return _choice(construction, options, table)
+
+
+def _fitting_tables(chosen: list[Choice], drop: bool, attempts: list[Refused]) -> list[Choice]:
+    """The constructions that hold the whole table, or, where facts may be dropped, those that drop the fewest."""
+    ready = []
+    for choice in chosen:
+        try:
+            fits = choice.construction.fitting(choice.table, choice.options, drop=drop)
+        except RoteError as error:
+            if len(chosen) == 1:
+                raise
+            attempts.append(Refused(_reason(choice.construction, error), error))
+            continue
+        ready.append(replace(choice, table=fits))
+    fewest = min((len(choice.table.left_out) for choice in ready), default=0)
+    return [choice for choice in ready if len(choice.table.left_out) == fewest]
 
 
 def _smallest_first(

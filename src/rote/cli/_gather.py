@@ -66,7 +66,8 @@ def source_options(*, conflict: str | None = "error") -> Group:
     def make(values: dict[str, Any]) -> Any:
         from rote.data import Choices
 
-        return Choices.of(**{**values, "on_conflict": values["on_conflict"] or "error"})
+        settled = {name: values[name] or "error" for name in ("on_conflict", "on_missing")}
+        return Choices.of(**{**values, **settled})
 
     panel = {"rich_help_panel": "How FACTS is read"}
     text = str | None
@@ -79,7 +80,7 @@ def source_options(*, conflict: str | None = "error") -> Group:
             ),
             (
                 "target",
-                Annotated[text, _option("Target column, or COL,COL for sequences; the last if not given.", **panel)],
+                Annotated[text, _option("Target column, the last if not given; COL,COL for several answers.", **panel)],
                 None,
             ),
             (
@@ -91,6 +92,11 @@ def source_options(*, conflict: str | None = "error") -> Group:
             (
                 "on_conflict",
                 Annotated[text, _option("Contradictory facts: error, or keep the first or the last.", **panel)],
+                conflict,
+            ),
+            (
+                "on_missing",
+                Annotated[text, _option("Empty cells: error, skip their rows, or put a token there.", **panel)],
                 conflict,
             ),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import TYPE_CHECKING
 
 from rote.cli._output import console
@@ -32,6 +33,19 @@ def read(source: str, choices: Choices, *, kind: str | None = None, named: bool 
     if reading.n_conflicts_resolved:
         kept = choices.on_conflict
         out.print(f"{reading.n_conflicts_resolved:,} contradictory facts dropped, the {kept} kept.", markup=False)
+    if reading.n_missing:
+        how = "left out" if choices.on_missing == "skip" else "given a token for what is missing"
+        out.print(f"{reading.n_missing:,} facts with an empty cell {how}.", markup=False)
+    if reading.kind == "sequences" and len(choices.target or ()) > 1:
+        out.print("As many target columns as context columns: a label for every token.", markup=False)
+    if reading.key is not None:
+        rest = [name for name in (*reading.columns, *reading.target) if name != reading.key]
+        said = ",".join(rest if len(rest) <= 6 else [*rest[:3], "..."])
+        out.print(
+            f"Column {reading.key!r} alone tells all rows apart; for an answer in each of the others, say "
+            f"--target {shlex.quote(said)}.",
+            markup=False,
+        )
     if choices.weight is None and reading.weight is not None:
         out.print(f"column {reading.weight!r} is taken for counts; name another --target to read facts.", markup=False)
     return table

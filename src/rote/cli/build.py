@@ -35,6 +35,9 @@ def build(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
     partial: Annotated[bool, typer.Option("--partial", help="Keep a model that loses facts.")] = False,
+    drop_unfit: Annotated[
+        bool, typer.Option("--drop-unfit", help="Leave out facts that the construction cannot hold, and list them.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     options: dict[str, Any],
     choices: Choices,
@@ -42,9 +45,10 @@ def build(
 ) -> None:
     """Build a transformer that recalls every fact; no training.
 
-    DIR gets config.json, model.safetensors, tokenizer.json and certificate.json. What FACTS holds is found out: facts,
-    sequences (with --target COL,COL), next-token distributions (contexts that repeat, with counts) or vectors. Exit
-    code 1: some fact was lost (only with --partial; without it nothing is written).
+    DIR gets config.json, model.safetensors, tokenizer.json and certificate.json. What FACTS holds is found out: facts
+    (with --target COL,COL an answer for every key and column), sequences (as many target as context columns),
+    next-token distributions (contexts that repeat, with counts) or vectors. Exit code 1: some fact was lost (only with
+    --partial; without it nothing is written).
 
     Examples:
 
@@ -53,6 +57,8 @@ def build(
         $ rote build facts.csv -o model --with argmax_fit --refine --tokens words
 
         $ rote build facts.csv -o model --with kajitsuka2025_next_token --variant C
+
+        $ rote build unicode.csv -o model --tokens chars --target name,category
 
         $ rote build trigrams.csv -o model --d-model 8 --epsilon 0.05
     """
@@ -75,6 +81,7 @@ def build(
             options=options,
             rng=seed,
             partial=partial,
+            drop_unfit=drop_unfit,
             progress=progress,
         )
     memory = memory.save(output, force=force)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 from rote.config import Architecture, Dtype, Shape, bits_of, check_dtype
 from rote.data.arguments import check_fields
 from rote.data.demand import Demand
+from rote.data.left_out import LeftOut, told
 from rote.data.table import Table
 from rote.errors import AssumptionError, CapacityError, UnknownName, UsageError
 from rote.plot.sheet import Grid, Sheet
@@ -210,6 +211,20 @@ class Construction(ABC, Generic[T, O]):
     def prepare(self, table: T, options: O) -> T:
         """The table that is built and judged: the one given, unless something has to be done to it first."""
         return table
+
+    def unfit(self, table: T, options: O) -> Sequence[LeftOut]:
+        """Facts that no shape of this construction can hold, each with the reason."""
+        return ()
+
+    def fitting(self, table: T, options: O, *, drop: bool = False) -> T:
+        """A prepared table, if all of it fits; with `drop`, without the facts that do not fit."""
+        unfit = self.unfit(table, options)
+        if unfit and not drop:
+            raise AssumptionError(
+                f"{self.key} cannot hold {len(unfit):,} of the {table.n_facts:,} {table.noun}: {told(unfit)}. Change "
+                f"them, leave such {table.noun} out with drop_unfit, or build with another construction."
+            )
+        return table.without(unfit)
 
     # --- shapes -----------------------------------------------------------------------------------------------------
 

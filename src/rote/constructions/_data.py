@@ -24,7 +24,7 @@ def wording(table: Table) -> Wording | None:
     """The words of a model of these facts; None where they are not made of tokens."""
     from rote.models import Wording
 
-    return None if table.words is None else Wording(table.words.tokens, table.tokens, table.context)
+    return None if table.words is None else Wording(table.words.tokens, table.tokens, table.context, table.properties)
 
 
 def check_sizes(noun: str, *sizes: tuple[str, int, int]) -> None:

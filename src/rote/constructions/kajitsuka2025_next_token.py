@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rote.config import Architecture
 from rote.constructions._base import Job, option
 from rote.constructions._bits import BitConstruction, BitOptions, check_tokens, labelled
+from rote.data.left_out import LeftOut
 from rote.errors import UsageError
 from rote.theorems import Setting
 from rote.theorems._kajitsuka import next_token_net
@@ -40,6 +41,26 @@ class _Construction(BitConstruction[Any, BitExtraction]):
     Options = BitExtraction
     title = "Bit extraction, one label per sequence"
     automatic = False
+
+    def unfit(self, table: Any, options: BitExtraction) -> list[LeftOut]:
+        """Facts whose contexts differ from that of an earlier one by order only; positions tell them apart."""
+        import numpy as np
+
+        from rote.solvers.rows import first_equal
+
+        if table.words is None or options.with_positions:
+            return []
+        later, twins = first_equal(np.sort(table.contexts, axis=1))
+        return [
+            LeftOut(
+                row,
+                table.fact_text(row),
+                table.place(row),
+                f"which differs only by order from {table.place(twin)}: {table.fact_text(twin)}; tokens are added up "
+                "unless it is built with positions",
+            )
+            for row, twin in zip(later.tolist(), twins.tolist(), strict=True)
+        ]
 
     def check_data(self, job: Job[Any, BitExtraction]) -> None:
         if job.table.words is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, stored_bytes
 from rote.constructions._data import check_sizes, told, wording
+from rote.data.left_out import LeftOut
 from rote.data.stock import library
 from rote.data.verification import finite
 from rote.errors import FactsLost, UsageError
@@ -43,6 +44,15 @@ class _Construction(Construction["FactTable", StockLlama]):
     arch = "llama"
     exact = False
 
+    def unfit(self, table: FactTable, options: StockLlama) -> list[LeftOut]:
+        from rote.solvers.llama import repeated
+
+        flat = "repeats one token, and a fact with that token at another length has another answer; without a start "
+        flat += "token, repetitions cannot be counted"
+        reasons = {int(row): flat for row in repeated(table.contexts, table.targets, table.vocabulary.pad_id)}
+        reasons |= _unspoken(table)
+        return [LeftOut(row, table.fact_text(row), table.place(row), reasons[row]) for row in sorted(reasons)]
+
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: StockLlama) -> Iterator[Plan]:
         """The shape asked for; or the planned one, and larger ones should it lose facts."""
         from rote.solvers.llama_plan import LlamaShape, plan_llama
@@ -55,7 +65,6 @@ class _Construction(Construction["FactTable", StockLlama]):
             params = stock.params(arch.vocab)
             return Plan(self.key, arch, params, stored_bytes(params, dtype), table.n_facts, dtype=dtype)
 
-        _refuse_unspoken(table)
         if shape.n_heads is not None and shape.d_model is not None:
             yield as_plan(LlamaShape(shape.d_model, shape.n_heads, shape.d_head or shape.d_model))
             return
@@ -71,7 +80,7 @@ class _Construction(Construction["FactTable", StockLlama]):
     def check(self, table: FactTable, arch: Architecture, options: StockLlama) -> None:
         sizes = (("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))
         check_sizes(table.noun, *sizes)
-        _refuse_unspoken(table)
+        self.fitting(table, options)
 
     def build(self, job: Job[FactTable, StockLlama]) -> Model:
         library("a stock Llama checkpoint")
@@ -128,8 +137,8 @@ class _Construction(Construction["FactTable", StockLlama]):
         return [(tabbed, Architecture(2, 8, 8, 2, 3, d_mlp=1, gated=True), "tab")]
 
 
-def _refuse_unspoken(table: FactTable) -> None:
-    """Refuse tokens of contexts that a stock tokenizer would not read as they are meant, before anything is built.
+def _unspoken(table: FactTable) -> dict[int, str]:
+    """Facts with tokens that a stock tokenizer would not read as they are meant, by row.
 
     It cuts a text at the separator and looks the parts up, so a token that is read right alone is right everywhere.
     """
@@ -142,16 +151,20 @@ def _refuse_unspoken(table: FactTable) -> None:
         raise UsageError(
             f"a stock checkpoint needs two tokens or more to choose from, and {words[0]!r} is the only one."
         )
-    reads = tokenizer.build_tokenizer(words.tokens, table.tokens)
-    used = [int(i) for i in np.unique(table.contexts) if i != words.pad_id]
-    wrong = [words.tokens[i] for i in used if not _reads(reads, words.tokens[i], i)]
-    if wrong:
-        named = ", ".join(repr(token) for token in wrong[:5]) + (", ..." if len(wrong) > 5 else "")
-        mark = _MARKS[tokenizer.separator(words.tokens, table.tokens)]
-        raise UsageError(
-            f"a stock tokenizer, which cuts texts at {mark}, cannot read {named} in a text; rename what holds {mark}, "
-            "or build rote's own architecture."
-        )
+    reads = tokenizer.build_tokenizer(words.tokens, table.tokens, table.properties)
+    before = table.contexts[:, :-1] if table.properties else table.contexts
+    wrong = [int(i) for i in np.unique(before) if i != words.pad_id and not _reads(reads, words.tokens[i], int(i))]
+    named = [] if not table.properties else [int(i) for i in np.unique(table.contexts[:, -1])]
+    wrong += [i for i in named if not _reads(reads, f"\t{words.tokens[i]}", i)]
+    if not wrong:
+        return {}
+    mark = _MARKS[tokenizer.separator(words.tokens, table.tokens)]
+    hit = np.isin(table.contexts, wrong)
+    return {
+        int(row): f"a stock tokenizer, which cuts texts at {mark}, cannot read "
+        f"{words.tokens[int(table.contexts[row, int(hit[row].argmax())])]!r}"
+        for row in np.flatnonzero(hit.any(axis=1))
+    }
 
 
 def _reads(tokenizer: Any, text: str, token: int) -> bool:

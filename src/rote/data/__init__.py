@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rote.data.reader import write as write
     from rote.data.reading import Choices as Choices
     from rote.data.reading import OnConflict as OnConflict
+    from rote.data.reading import OnMissing as OnMissing
     from rote.data.reading import Reading as Reading
     from rote.data.reading import Tokens as Tokens
     from rote.data.reading import check_on_conflict as check_on_conflict
@@ -66,7 +67,7 @@ _NAMES = {
     "kinds.sequences": "SequenceTable",
     "kinds.vectors": "VectorTable",
     "reader": "kind read register registry write",
-    "reading": "Choices OnConflict Reading Tokens check_on_conflict check_tokens",
+    "reading": "Choices OnConflict OnMissing Reading Tokens check_on_conflict check_tokens",
     "shipped": "ShippedFacts available",
     "source": "Source load_rows",
     "table": "Inputs Table",
@@ -86,6 +87,7 @@ __all__ = [
     "FactTable",
     "Inputs",
     "OnConflict",
+    "OnMissing",
     "PromptTable",
     "Reading",
     "SequenceTable",

@@ -40,20 +40,27 @@ def read(
     columns: str | Sequence[str] | None = None,
     tokens: str | None = None,
     on_conflict: str = "error",
+    on_missing: str = "error",
     weight: str | None = None,
     name: str | None = None,
     choices: Choices | None = None,
 ) -> Table:
     """The table of a file, or of shipped data by name; `table.reading` says how it was read.
 
-    What the source holds is found out unless `kind` says it: vectors by the ending .safetensors, sequences by several
-    target columns, distributions where contexts repeat with different targets and there is a column of counts, and
-    facts otherwise. `target` and `columns` name the target and the context columns (the last one and all others unless
-    given), `weight` a column of weights or counts. `tokens` says what a token of a context is: a whole cell, a word of
-    it (split at white space) or a character of it. Exact repeats of facts are dropped and counted; contradictions are
-    refused, or settled by `on_conflict`, "first" or "last". `choices` is all of this in one record.
+    What the source holds is found out unless `kind` says it: vectors by the ending .safetensors, sequences by as many
+    target columns as context columns (two or more), distributions where contexts repeat with different targets and
+    there is a column of counts, and facts otherwise. `target` and `columns` name the target and the context columns
+    (the last one and all others unless given), `weight` a column of weights or counts. Several target columns are
+    properties: every row is then a fact for each of them, whose context is the row's and the name of the column.
+    `tokens` says what a token of a context is: a whole cell, a word of it (split at white space) or a character of it.
+    Exact repeats of facts are dropped and counted. Contradictions are refused, or settled by `on_conflict`, "first" or
+    "last"; empty cells are refused, or settled by `on_missing`: "skip" leaves their rows out, and "token" puts a token
+    there. `choices` is all of this in one record.
     """
-    said = Choices.of(kind=kind, target=target, columns=columns, tokens=tokens, on_conflict=on_conflict, weight=weight)
+    said = Choices.of(
+        kind=kind, target=target, columns=columns, tokens=tokens, on_conflict=on_conflict, on_missing=on_missing,
+        weight=weight,
+    )  # fmt: skip
     if choices is not None:
         if not isinstance(choices, Choices):
             raise UsageError(f"choices are a record of rote.data.Choices, got a {type(choices).__name__}.")

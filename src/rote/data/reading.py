@@ -9,12 +9,26 @@ from typing import Any, Literal, get_args
 
 from rote.errors import CheckpointError, UnknownName, UsageError
 
-__all__ = ["ON_CONFLICT", "TOKENS", "Choices", "OnConflict", "Reading", "Tokens", "check_on_conflict", "check_tokens"]
+__all__ = [
+    "ON_CONFLICT",
+    "ON_MISSING",
+    "TOKENS",
+    "Choices",
+    "OnConflict",
+    "OnMissing",
+    "Reading",
+    "Tokens",
+    "check_on_conflict",
+    "check_on_missing",
+    "check_tokens",
+]
 
 Tokens = Literal["cells", "words", "chars"]
 TOKENS: tuple[Tokens, ...] = get_args(Tokens)
 OnConflict = Literal["error", "first", "last"]
 ON_CONFLICT: tuple[OnConflict, ...] = get_args(OnConflict)
+OnMissing = Literal["error", "skip", "token"]
+ON_MISSING: tuple[OnMissing, ...] = get_args(OnMissing)
 
 
 def check_tokens(name: str) -> Tokens:
@@ -33,12 +47,21 @@ def check_on_conflict(name: str) -> OnConflict:
     raise UnknownName("way to settle conflicts", name, ON_CONFLICT)
 
 
+def check_on_missing(name: str) -> OnMissing:
+    """`name` as a way to settle empty cells, or an error that lists the known ones."""
+    for choice in ON_MISSING:
+        if name == choice:
+            return choice
+    raise UnknownName("way to settle empty cells", name, ON_MISSING)
+
+
 @dataclass(frozen=True)
 class Choices:
     """What a caller may say about a source; None where it is left to the reader.
 
     `target` and `columns` name the target and the context columns, `tokens` says what a token is, `weight` names the
-    column of counts or weights, and `kind` the kind of table, which is otherwise found out. `template` and `answer` are
+    column of counts or weights, and `kind` the kind of table, which is otherwise found out. `on_conflict` and
+    `on_missing` settle contradictions and empty cells. `template` and `answer` are
     prompts with columns in braces and what follows them, for `sample` rows drawn with `seed`, or for all.
     """
 
@@ -52,6 +75,7 @@ class Choices:
     answer: tuple[str, ...] | None = None
     sample: int | None = None
     seed: int | None = None
+    on_missing: OnMissing = "error"
 
     @classmethod
     def of(
@@ -62,6 +86,7 @@ class Choices:
         columns: str | Sequence[str] | None = None,
         tokens: str | None = None,
         on_conflict: str = "error",
+        on_missing: str = "error",
         weight: str | None = None,
     ) -> Choices:
         """The same from what people write: names separated by commas, or lists of names."""
@@ -72,6 +97,7 @@ class Choices:
             None if tokens is None else check_tokens(tokens),
             check_on_conflict(on_conflict),
             weight,
+            on_missing=check_on_missing(on_missing),
         )
 
     def over(self, usual: Choices) -> Choices:
@@ -112,12 +138,21 @@ class Reading:
     n_rows: int = 0
     n_duplicates: int = 0
     n_conflicts_resolved: int = 0
+    n_missing: int = 0
+    """Rows with an empty cell that was settled: rows left out, or filled in."""
     n_padded: int = 0
     columns: tuple[str, ...] = ()
     """The context columns in use."""
     target: tuple[str, ...] = ()
     weight: str | None = None
     """The column of counts or weights in use."""
+    key: str | None = None
+    """A context column of several that tells all rows apart by itself, where nobody said what the columns are."""
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """The last token of every context, where facts were made of several target columns; none otherwise."""
+        return self.target if self.kind == "facts" and len(self.target) > 1 else ()
 
     def to_dict(self) -> dict[str, Any]:
         """For certificates and JSON: enough to read the source again in the same way."""
@@ -153,6 +188,7 @@ def _check_choices(choices: Choices) -> None:
     if choices.tokens is not None:
         check_tokens(str(choices.tokens))
     check_on_conflict(str(choices.on_conflict))
+    check_on_missing(str(choices.on_missing))
 
 
 def _tuples(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,16 @@ import polars as pl
 
 from rote.errors import DataError, UnknownName, UsageError
 
-__all__ = ["CHUNK_ROWS", "MOST_COLUMNS", "WHITESPACE", "ChunkedColumns", "RawRows", "check_width", "clean_header"]
+__all__ = [
+    "CHUNK_ROWS",
+    "MOST_COLUMNS",
+    "WHITESPACE",
+    "ChunkedColumns",
+    "Places",
+    "RawRows",
+    "check_width",
+    "clean_header",
+]
 
 CHUNK_ROWS = 50_000
 MOST_COLUMNS = 20_000
@@ -25,6 +34,30 @@ WHITESPACE = (
 
 
 @dataclass(frozen=True)
+class Places:
+    """Where rows stand in their source: `rows` are their numbers there, from 0, or None for all in their order.
+
+    `lines` are the lines of all rows of the source, unless they follow one another from `first_line` on.
+    """
+
+    source: str
+    lines: npt.NDArray[np.int64] | None = None
+    first_line: int | None = None
+    rows: npt.NDArray[np.int64] | None = None
+
+    def row(self, i: int) -> str:
+        """Row `i` (0-based) in words: `row 17 (line 18)`, counted from 1, the header not being a row."""
+        at = i if self.rows is None else int(self.rows[i])
+        if self.lines is not None:
+            return f"row {at + 1} (line {int(self.lines[at])})"
+        return f"row {at + 1}" if self.first_line is None else f"row {at + 1} (line {at + self.first_line})"
+
+    def of(self, chosen: npt.NDArray[np.int64]) -> Places:
+        """The places of some of the rows, in their order; a row may be there more than once."""
+        return Places(self.source, self.lines, self.first_line, chosen if self.rows is None else self.rows[chosen])
+
+
+@dataclass(frozen=True)
 class RawRows:
     """Columns as the file has them (null where it has no value), with the place of each row for messages."""
 
@@ -32,22 +65,35 @@ class RawRows:
     source: str
     lines: npt.NDArray[np.int64] | None = None
     first_line: int | None = None
+    rows: npt.NDArray[np.int64] | None = None
+    """Which rows of the source these are, by number; None for all of them."""
     _cache: dict[str, pl.Series] = field(default_factory=dict, repr=False)
 
     @property
     def columns(self) -> list[str]:
         return self.frame.columns
 
+    @property
+    def places(self) -> Places:
+        return Places(self.source, self.lines, self.first_line, self.rows)
+
     def place(self, i: int) -> str:
-        """Row `i` (0-based) in words: `row 17 (line 18)`, counted from 1, the header not being a row."""
-        if self.lines is not None:
-            return f"row {i + 1} (line {int(self.lines[i])})"
-        return f"row {i + 1}" if self.first_line is None else f"row {i + 1} (line {i + self.first_line})"
+        """Row `i` (0-based) in words."""
+        return self.places.row(i)
+
+    def changed(self, frame: pl.DataFrame, rows: npt.NDArray[np.int64] | None = None) -> RawRows:
+        """Other columns, of the rows with these numbers here, or of all."""
+        numbers = self.rows if rows is None else self.places.of(rows).rows
+        return RawRows(frame, self.source, self.lines, self.first_line, numbers)
+
+    def stripped(self, column: str) -> pl.Series:
+        """One column without outer white space; cells may be empty."""
+        return _as_strings(self.frame[column], column, self.source).str.strip_chars(WHITESPACE)
 
     def cells(self, column: str) -> pl.Series:
         """One column without outer white space; the first empty cell is refused."""
         if column not in self._cache:
-            cells = _as_strings(self.frame[column], column, self.source).str.strip_chars(WHITESPACE)
+            cells = self.stripped(column)
             empty = (cells.is_null() | (cells == "")).fill_null(True)
             n_empty = int(empty.sum())
             if n_empty:
@@ -93,8 +139,7 @@ class RawRows:
 
     def some_number(self, column: str) -> bool:
         """Whether any cell of a column is a number."""
-        cells = _as_strings(self.frame[column], column, self.source).str.strip_chars(WHITESPACE)
-        return bool(cells.cast(pl.Float64, strict=False).is_not_null().any())
+        return bool(self.stripped(column).cast(pl.Float64, strict=False).is_not_null().any())
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Refuse names that no column has, with the nearest one."""
@@ -131,6 +176,30 @@ class RawRows:
                 " (is the separator right?)."
             )
         return goal, chosen
+
+    def key_and_properties(
+        self, targets: Sequence[str], columns: Sequence[str] | None, weight: str | None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The context columns and several target columns; all other columns are context unless it is named."""
+        twice = next((name for name, times in Counter(targets).items() if times > 1), None)
+        if twice is not None:
+            raise UsageError(f"column {twice!r} is named twice as a target.")
+        self.check_columns(targets)
+        rest = [name for name in self.columns if name not in targets and name != weight]
+        chosen = self.roles(targets[0], rest if columns is None and rest else columns, weight)[1]
+        both = next((name for name in targets if name in (*chosen, weight)), None)
+        if both is not None:
+            raise UsageError(f"column {both!r} cannot be a target and something else at once; leave it out of one.")
+        return chosen, tuple(targets)
+
+    def unpivoted(self, columns: Sequence[str], name: str, value: str) -> RawRows:
+        """These columns under one another: a row for each cell, with the column's name and the cell."""
+        parts = []
+        for column in columns:
+            cells = self.stripped(column).alias(value)
+            parts.append(self.frame.drop(list(columns)).with_columns(pl.lit(column).alias(name), cells))
+        rows = np.tile(np.arange(len(self.frame)), len(columns))
+        return self.changed(pl.concat(parts), rows)
 
 
 def clean_header(names: Sequence[str], source: str) -> list[str]:

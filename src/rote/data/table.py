@@ -16,12 +16,13 @@ from rote.plot.sheet import Grid, Sheet, Shown, visible
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
     from rote.config import Dtype, Shape
     from rote.data.demand import Demand
+    from rote.data.left_out import LeftOut
     from rote.data.outputs import Outputs
     from rote.data.reading import Choices, Reading, Tokens
     from rote.data.source import Source
@@ -48,6 +49,8 @@ class Table(Shown, ABC):
     name: str
     reading: Reading | None
     """How it was read from a file; None for a table made in memory."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Facts of its source that a construction cannot hold; they were asked to be left out."""
 
     @classmethod
     def claims(cls, source: Source, choices: Choices) -> int:
@@ -99,6 +102,11 @@ class Table(Shown, ABC):
         """What a token of the source was: whole cells, words or characters."""
         return "cells" if self.reading is None else self.reading.tokens
 
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """Names of columns that are the last token of every context; none where contexts are keys only."""
+        return () if self.reading is None else self.reading.properties
+
     @abstractmethod
     def demand(self, dtype: Dtype, shape: Shape) -> Demand:
         """What must fit, with everything that the data tell about the conditions of theorems."""
@@ -118,6 +126,16 @@ class Table(Shown, ABC):
     @abstractmethod
     def fact_text(self, i: int) -> str:
         """One fact for people."""
+
+    def place(self, i: int) -> str:
+        """Where a fact stands in its file, or its number."""
+        return f"{self.noun.removesuffix('s')} {i + 1}"
+
+    def without(self, left_out: Sequence[LeftOut]) -> Self:
+        """The table but for some facts, of which it keeps a record."""
+        if left_out:
+            raise UsageError(f"a table of {self.kind} cannot leave facts out by itself; leave them out of the file.")
+        return self
 
     def record(self, i: int) -> dict[str, Any]:
         """One fact, ready for JSON."""

@@ -44,15 +44,16 @@ class _Coded:
     lengths: IntArray
 
 
-def encode(raw: RawRows, context: Sequence[str], target: str, tokens: Tokens) -> Encoded:
-    """The chosen columns of `raw` as ids."""
+def encode(raw: RawRows, context: Sequence[str], target: str, tokens: Tokens, *, whole: Sequence[str] = ()) -> Encoded:
+    """The chosen columns of `raw` as ids; cells of the context columns in `whole` are one token in any case."""
     goals = _whole(raw.cells(target))
     if tokens == "cells":
         # All columns at once, one after the other: a table may have thousands of them.
         coded = _whole(raw.stacked(context))
         parts = [dataclasses.replace(coded, lengths=np.full(len(goals.ids), len(context), dtype=np.int64))]
     else:
-        parts = [(_words if tokens == "words" else _chars)(raw.cells(column)) for column in context]
+        cut = _words if tokens == "words" else _chars
+        parts = [(_whole if column in whole else cut)(raw.cells(column)) for column in context]
     _refuse_pad_target(raw, target, goals)
     lengths = np.sum([part.lengths for part in parts], axis=0)
     longest = int(lengths.max())

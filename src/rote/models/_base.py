@@ -19,6 +19,7 @@ from rote.config import CONVENTIONS, Architecture
 from rote.data.reading import Tokens
 from rote.data.vocabulary import PAD
 from rote.errors import UnknownName, UsageError
+from rote.models.properties import PropertyCutter
 from rote.models.questions import Cutter
 
 if TYPE_CHECKING:
@@ -46,11 +47,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Wording:
-    """The words of a model: its vocabulary, what a token of a text is, and how many tokens a context has."""
+    """The words of a model: its vocabulary, what a token of a text is, and how many tokens a context has.
+
+    Where there are `properties`, one of them is the last token of every context, and what stands before it is a key.
+    """
 
     vocabulary: tuple[str, ...]
     tokens: Tokens
     context: int
+    properties: tuple[str, ...] = ()
     _ids: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,11 +68,13 @@ class Wording:
     @cached_property
     def cutter(self) -> Cutter:
         """Cuts what people type into tokens."""
+        if self.properties and self.context > 1:
+            return PropertyCutter(self._ids, self.tokens, self.context, self.properties)
         return Cutter(self._ids, self.tokens, self.context)
 
     def text(self, ids: Sequence[int]) -> str:
         """A context as one types it."""
-        return self.cutter.mark.join(self.vocabulary[i] for i in ids if i != self.pad_id)
+        return self.cutter.join([self.vocabulary[i] for i in ids if i != self.pad_id])
 
     def encode(self, words: Sequence[str]) -> list[int]:
         """Token ids of a context, padded on the left where the model knows padding."""

@@ -13,20 +13,17 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rote.config import Architecture
 from rote.data import records
 from rote.data._atomic import disk_is_full, put_directory
 from rote.data._temporary import Temporary
 from rote.data.contents import regular
-from rote.data.reading import check_tokens
+from rote.data.reading import Reading, check_tokens
 from rote.errors import CheckpointError, OutputError
 from rote.models import tokenizer
 from rote.models._base import Wording
-
-if TYPE_CHECKING:
-    from rote.data.reading import Reading
 
 __all__ = [
     "CERTIFICATE",
@@ -269,7 +266,8 @@ def write_model(
     blob = save({name: tensor.contiguous() for name, tensor in tensors.items()}, {"format": "pt"})
     (folder / "model.safetensors").write_bytes(blob)
     if wording is not None:
-        for name, content in tokenizer.files(wording.vocabulary, wording.tokens, wording.context).items():
+        words = (wording.vocabulary, wording.tokens, wording.context, wording.properties)
+        for name, content in tokenizer.files(*words).items():
             (folder / name).write_bytes(content)
 
 
@@ -296,4 +294,12 @@ def read_wording(folder: Path, certificate: Mapping[str, Any], arch: Architectur
         raise CheckpointError(
             f"tokenizer.json has {len(vocabulary)} tokens, the model {arch.vocab}; one of the files was edited."
         )
-    return Wording(vocabulary, check_tokens(str(certificate["tokens"])), arch.context)
+    return Wording(vocabulary, check_tokens(str(certificate["tokens"])), arch.context, _properties(certificate))
+
+
+def _properties(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """The properties of a table that was read from several target columns."""
+    read = certificate.get("read")
+    if not isinstance(read, Mapping):
+        return ()
+    return Reading.from_dict({key: value for key, value in read.items() if key != "file"}).properties

@@ -50,25 +50,30 @@ class Cutter:
             return self._characters(words)
         if len(words) != 1:
             given = [word if word in self._known else word.strip() for word in words]
-            if self._fits(given) or not all(given):
+            if self.fits(given) or not all(given):
                 return given
         text = " ".join(words)
-        if self._letters and self._fits(self._spelled(text)):
+        if self._letters and self.fits(self._spelled(text)):
             return self._spelled(text)
         if self.mark != "\t":
             return text.split()
         parts = self._at_tabs(text)
-        if self._fits(parts):
+        if self.fits(parts):
             return parts
         return self._joined(text) or (list(words) if len(words) != 1 else parts if "\t" in text else text.split())
 
-    def _fits(self, parts: Sequence[str]) -> bool:
+    def join(self, tokens: Sequence[str]) -> str:
+        """A context as one types it."""
+        return self.mark.join(tokens)
+
+    def fits(self, parts: Sequence[str]) -> bool:
+        """Whether these are known tokens, as many as a context may have."""
         return self._fewest <= len(parts) <= self._context and all(part in self._known for part in parts)
 
     def _characters(self, words: Sequence[str]) -> list[str]:
         """One text is taken as it is; several are parts that follow one another, or words with blanks between them."""
         ways = [self._spelled(text) for text in dict.fromkeys(("".join(words), " ".join(words)))]
-        fitting = [way for way in ways if self._fits(way)]
+        fitting = [way for way in ways if self.fits(way)]
         if len(fitting) > 1:
             raise UsageError(f"{' '.join(words)!r} can be read with blanks or without; put it in quotes, as one text.")
         return (fitting or ways)[0]

@@ -1,7 +1,8 @@
 """A real `tokenizer.json` for a table of facts: word-level, the ids of the table's vocabulary.
 
 What separates tokens in a text depends on what a token is. `chars`: every character is one. `words`: white space
-separates. `cells`: white space too, unless some token contains white space itself; then a tab does.
+separates. `cells`: white space too, unless some token contains white space itself; then a tab does. Where the last
+token is a property, characters and words are followed by a tab and the property as it is.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ def separator(tokens: Iterable[str], cut: Tokens) -> str:
     return "\t" if cut == "cells" and any(any(c.isspace() for c in token) for token in tokens) else " "
 
 
-def build_tokenizer(tokens: Sequence[str], cut: Tokens) -> Tokenizer:
+_BEFORE_PROPERTIES = {"chars": r"(?<=\t)[^\t]+|[^\t]", "words": r"(?<=\t)[^\t]+|\S+"}
+"""What a token is, where a property may stand behind a tab."""
+
+
+def build_tokenizer(tokens: Sequence[str], cut: Tokens, properties: Sequence[str] = ()) -> Tokenizer:
     """The tokenizer whose ids are the places in `tokens`; an unknown token is an error, never a silent stand-in."""
     unknown = "<unk>"
     while unknown in tokens:
         unknown = f"<{unknown}>"
     made = Tokenizer(models.WordLevel({token: i for i, token in enumerate(tokens)}, unk_token=unknown))
     mark = separator(tokens, cut)
-    if mark == "":
+    if properties and cut in _BEFORE_PROPERTIES:
+        made.pre_tokenizer = pre_tokenizers.Split(Regex(_BEFORE_PROPERTIES[cut]), "removed", invert=True)
+    elif mark == "":
         made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     elif mark == "\t":
         made.pre_tokenizer = pre_tokenizers.Split("\t", "removed")
@@ -41,11 +48,11 @@ def build_tokenizer(tokens: Sequence[str], cut: Tokens) -> Tokenizer:
     return made
 
 
-def files(tokens: Sequence[str], cut: Tokens, context: int) -> dict[str, bytes]:
+def files(tokens: Sequence[str], cut: Tokens, context: int, properties: Sequence[str] = ()) -> dict[str, bytes]:
     """`tokenizer.json` and `tokenizer_config.json`, ready to be written."""
     config = json.dumps(tokenizer_config(tokens, cut, context), indent=2, ensure_ascii=False) + "\n"
     return {
-        "tokenizer.json": build_tokenizer(tokens, cut).to_str(pretty=True).encode(),
+        "tokenizer.json": build_tokenizer(tokens, cut, properties).to_str(pretty=True).encode(),
         "tokenizer_config.json": config.encode(),
     }
 

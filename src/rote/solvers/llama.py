@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rote.data._arrays import FloatArray, IntArray
-from rote.errors import AssumptionError, DataError
+from rote.errors import DataError
 from rote.solvers.codes import discriminant_codes, hinted_embeddings, unit_rows
 from rote.solvers.convex import Progress, ReadoutFit, ReadoutProblem
 from rote.solvers.llama_plan import LlamaShape
 
-__all__ = ["LlamaResult", "build_llama", "stock_model"]
+__all__ = ["LlamaResult", "build_llama", "repeated", "stock_model"]
 
 
 _QUIET = 2.0**-8
@@ -144,19 +144,17 @@ def _wrong_rows(model: Any, prompts: _Prompts, targets: Tensor) -> Tensor:
     return wrong
 
 
-def _check(contexts: IntArray, targets: IntArray, pad_id: int | None) -> None:
-    """Facts that repeat one token must agree, whatever their length."""
-    real = contexts != pad_id if pad_id is not None else np.ones_like(contexts, dtype=bool)
+def repeated(contexts: IntArray, targets: IntArray, pad_id: int | None) -> IntArray:
+    """Rows that repeat one token and contradict an earlier one with that token at another length.
+
+    Without a start token such contexts are one to attention: rotary positions turn keys, not values.
+    """
     last = contexts[:, -1]
-    flat = np.flatnonzero(((contexts == last[:, None]) | ~real).all(axis=1))
+    alike = contexts == last[:, None]
+    flat = np.flatnonzero((alike if pad_id is None else alike | (contexts == pad_id)).all(axis=1))
     answers: dict[int, int] = {}
-    clashes = [int(i) for i in flat if answers.setdefault(int(last[i]), int(targets[i])) != int(targets[i])]
-    if clashes:
-        raise AssumptionError(
-            "a stock Llama without a start token cannot count repetitions of a single token (rotary positions turn "
-            f"keys, not values), but fact {clashes[0] + 1} repeats one token and differs from a fact with that token "
-            f"at another length; {len(clashes)} such facts in all. Drop them, or build rote's own architecture."
-        )
+    clashing = [i for i in flat.tolist() if answers.setdefault(int(last[i]), int(targets[i])) != int(targets[i])]
+    return np.array(clashing, dtype=np.int64)
 
 
 def build_llama(
@@ -178,7 +176,6 @@ def build_llama(
     fixed before the features are known, so its code is random, not chosen).  `dtype` is the precision in which the
     features are captured and the answers are checked.  Facts that do not fit are counted in `errors`, not hidden.
     """
-    _check(contexts, targets, pad_id)
     shape = LlamaShape(d_model, n_heads, d_head)
     used, classes = np.unique(targets, return_inverse=True)
     shared = np.isin(used, contexts)

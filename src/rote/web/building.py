@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rote.config import check_dtype
-from rote.data.reading import check_on_conflict, check_tokens
+from rote.data.reading import check_on_conflict, check_on_missing, check_tokens
 from rote.errors import UnknownName, UsageError
 from rote.web.answers import file_answer, flag, guarded, in_thread, number, read_json, text, texts, told
 from rote.web.commands import command
@@ -111,13 +111,14 @@ def _source(state: State, record: dict[str, Any]) -> dict[str, str]:
 
 def _reading(state: State, record: dict[str, Any]) -> dict[str, Any]:
     """How the facts are read, and what decides of which kind they are."""
-    cut, conflict = text(record, "tokens", 20), text(record, "on_conflict", 20)
+    cut, conflict, missing = (text(record, name, 20) for name in ("tokens", "on_conflict", "on_missing"))
     return {
         "source": _source(state, record),
         "target": texts(record, "target", 1000),
         "columns": texts(record, "columns", 1000),
         "tokens": None if cut is None else check_tokens(cut),
-        "on_conflict": None if conflict is None else check_on_conflict(conflict),
+        "on_conflict": "error" if conflict is None else check_on_conflict(conflict),
+        "on_missing": "error" if missing is None else check_on_missing(missing),
         "weight": text(record, "weight"),
         "with_": text(record, "with", 100) or "auto",
         "options": given_options(record),
@@ -126,13 +127,8 @@ def _reading(state: State, record: dict[str, Any]) -> dict[str, Any]:
 
 def _read_options(reading: dict[str, Any]) -> dict[str, Any]:
     names = {key: None if reading[key] is None else ",".join(reading[key]) for key in ("target", "columns")}
-    conflict = reading["on_conflict"]
-    return {
-        "tokens": reading["tokens"],
-        **names,
-        "weight": reading["weight"],
-        "on_conflict": None if conflict in (None, "error") else conflict,
-    }
+    settled = {key: None if reading[key] == "error" else reading[key] for key in ("on_conflict", "on_missing")}
+    return {"tokens": reading["tokens"], **names, "weight": reading["weight"], **settled}
 
 
 def _named(reading: dict[str, Any]) -> str | None:
@@ -168,7 +164,8 @@ def _build(state: State, record: dict[str, Any]) -> Build:
     if seed < 0:
         raise UsageError(f"a seed is a whole number from 0, got {seed}.")
     shape = {name: number(record, said) for name, said in SHAPE.items()}
-    partial, with_, source = flag(record, "partial"), reading["with_"], reading["source"]
+    partial, drop_unfit = flag(record, "partial"), flag(record, "drop_unfit")
+    with_, source = reading["with_"], reading["source"]
     name = source.get("shipped") or source["label"]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:40] or "facts"
     id_ = state.store.new_id()
@@ -181,12 +178,13 @@ def _build(state: State, record: dict[str, Any]) -> Build:
         dtype=dtype,
         **reading["options"],
         partial=partial,
+        drop_unfit=drop_unfit,
         arch=arch,
         seed=seed or None,
         **_read_options(reading),
     )
     args = {**reading, "shape": shape, "partial": partial, "dtype": dtype, "arch": arch, "seed": seed}
-    args["zip_name"] = f"{stem}-model"
+    args |= {"drop_unfit": drop_unfit, "zip_name": f"{stem}-model"}
     title = f"{name}, {with_}" if with_ != "auto" else name
     return Build(id_, title, args, said, state.store.build_home(id_), source)
 

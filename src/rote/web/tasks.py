@@ -56,7 +56,8 @@ def _read(args: dict[str, Any]) -> Table:
             target=args["target"],
             columns=args["columns"],
             tokens=args["tokens"],
-            on_conflict=args["on_conflict"] or "error",
+            on_conflict=args["on_conflict"],
+            on_missing=args["on_missing"],
             weight=args["weight"],
             name=source.get("shipped") or Path(source["label"]).stem,
         )
@@ -151,6 +152,7 @@ def _build(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         options=args["options"],
         rng=args["seed"],
         partial=args["partial"],
+        drop_unfit=args["drop_unfit"],
         workplace=folder.parent,
         progress=progress,
     )

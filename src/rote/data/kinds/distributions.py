@@ -28,6 +28,7 @@ from rote.data.conflicts import n_repeats, row_codes
 from rote.data.distribution_store import FILE, pack, unpack
 from rote.data.divergence import Divergence, score_divergence
 from rote.data.files import check_cells, write_frame
+from rote.data.holes import settle
 from rote.data.outputs import Outputs
 from rote.data.reading import Choices, Reading
 from rote.data.source import Source
@@ -363,6 +364,8 @@ class DistributionTable(TokenTable):
             return 0
         try:
             target, columns = raw.roles(choices.one_target, choices.columns, weight)
+            if choices.on_missing != "error":
+                raw = settle(raw, columns, [target], None, "cells", choices.on_missing).raw
             cells = pl.DataFrame({name: raw.cells(name) for name in (*columns, target)})
             counted = raw.some_number(weight)
         except (UsageError, DataError):
@@ -378,6 +381,8 @@ class DistributionTable(TokenTable):
         raw, reading = source.rows, source.reading(choices)
         weight = _weight_column(raw.columns, choices)
         target, columns = raw.roles(choices.one_target, choices.columns, weight)
+        settled = settle(raw, columns, [target], weight, reading.tokens, choices.on_missing)
+        raw = settled.raw
         counts = None if weight is None else raw.numbers(weight)
         coded = encode(raw, columns, target, reading.tokens)
         words = coded.vocabulary
@@ -385,6 +390,7 @@ class DistributionTable(TokenTable):
         reading = dataclasses.replace(
             reading,
             n_rows=len(coded.targets),
+            n_missing=settled.n_missing,
             n_padded=table.n_padded,
             columns=columns,
             target=(target,),

@@ -21,7 +21,11 @@ import polars as pl
 from rote.data._arrays import FloatArray, IntArray, amounts, check_ids, freeze, integers, padded, reworded
 from rote.data.conflicts import conflict_error, n_repeats, resolve
 from rote.data.files import check_cells, write_frame
+from rote.data.holes import settle
+from rote.data.left_out import LeftOut, left_out_file
 from rote.data.reading import Choices, OnConflict, Reading, check_on_conflict
+from rote.data.roles import Roles
+from rote.data.rows import Places
 from rote.data.source import Source
 from rote.data.token_table import TokenTable
 from rote.data.tokenise import encode
@@ -46,6 +50,10 @@ class FactTable(TokenTable):
     weights: FloatArray | None = None
     name: str = "facts"
     reading: Reading | None = None
+    places: Places | None = None
+    """Where each fact stands in the file; None for facts that were not read from one."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Facts of the file that a construction cannot hold."""
 
     kind: ClassVar[str] = "facts"
 
@@ -140,11 +148,13 @@ class FactTable(TokenTable):
     @classmethod
     def of(cls, source: Source, choices: Choices, name: str | None = None) -> FactTable:
         """Repeats are dropped and counted, contradictions refused or settled."""
-        raw = source.rows
         reading = source.reading(choices)
-        target, columns = raw.roles(choices.one_target, choices.columns, choices.weight)
+        roles = Roles.of(source.rows, choices)
+        raw, columns, target = roles.raw, roles.columns, roles.target
+        settled = settle(raw, columns, [target], choices.weight, reading.tokens, choices.on_missing)
+        raw = settled.raw
         weights = None if choices.weight is None else raw.numbers(choices.weight)
-        coded = encode(raw, columns, target, reading.tokens)
+        coded = encode(raw, columns, target, reading.tokens, whole=roles.whole)
         rows, goals = coded.contexts, coded.targets
         resolution = resolve(rows, goals, weights, len(coded.vocabulary), choices.on_conflict)
         if resolution.n_conflicts and choices.on_conflict == "error":
@@ -154,10 +164,11 @@ class FactTable(TokenTable):
                 return _text([words[k] for k in rows[i] if words[k] != PAD], words[goals[i]])
 
             raise conflict_error(resolution, text, lambda i: f"{raw.source} {raw.place(i)}", weights)
-        n_rows = len(rows)
+        n_rows, places = len(rows), raw.places
         if len(resolution.keep) < n_rows:
             rows, goals = rows[resolution.keep], goals[resolution.keep]
             weights = None if weights is None else weights[resolution.keep]
+            places = places.of(resolution.keep)
         table = cls(rows, goals, coded.vocabulary, weights, name or source.stem)
         if resolution.n_conflicts:
             table = table._without_unused_tokens()
@@ -166,12 +177,14 @@ class FactTable(TokenTable):
             n_rows=n_rows,
             n_duplicates=resolution.n_duplicates,
             n_conflicts_resolved=resolution.n_conflicts,
+            n_missing=settled.n_missing,
             n_padded=table.n_padded,
-            columns=columns,
-            target=(target,),
+            columns=roles.keys,
+            target=roles.targets,
             weight=choices.weight,
+            key=roles.key,
         )
-        return dataclasses.replace(table, reading=reading)
+        return dataclasses.replace(table, reading=reading, places=places)
 
     @classmethod
     def examples(cls, rng: np.random.Generator) -> list[FactTable]:
@@ -229,7 +242,29 @@ class FactTable(TokenTable):
         elif not chosen.size:
             chosen = chosen.astype(np.int64)
         weights = None if self.weights is None else self.weights[chosen]
-        return FactTable(self.contexts[chosen], self.targets[chosen], self.vocabulary, weights, name or self.name)
+        places = self.places
+        if places is not None:
+            places = places.of(np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen)
+        contexts, targets = self.contexts[chosen], self.targets[chosen]
+        return FactTable(contexts, targets, self.vocabulary, weights, name or self.name, places=places)
+
+    def place(self, i: int) -> str:
+        return f"fact {i + 1}" if self.places is None else f"{self.places.source} {self.places.row(i)}"
+
+    def without(self, left_out: Sequence[LeftOut]) -> FactTable:
+        """The facts but for some, over the tokens that they use; what was left out is kept as a record."""
+        if not left_out:
+            return self
+        keep = np.setdiff1d(np.arange(self.n_facts), np.array([one.row for one in left_out], dtype=np.int64))
+        if not len(keep):
+            raise DataError(f"none of the {self.n_facts:,} facts of {self.name} is left; bring other facts.")
+        rest = self.subset(keep)._without_unused_tokens()
+        told = (*self.left_out, *left_out)
+        return dataclasses.replace(rest, reading=self.reading, places=self.subset(keep).places, left_out=told)
+
+    def files(self) -> dict[str, bytes]:
+        """What was left out, where that is anything."""
+        return left_out_file(self.left_out)
 
     def fact_text(self, i: int) -> str:
         """One fact for people: `(paris, capital-of) -> france`."""

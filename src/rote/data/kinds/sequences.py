@@ -18,6 +18,7 @@ import polars as pl
 
 from rote.data._arrays import IntArray, check_ids, freeze, integers, padded, reworded
 from rote.data.files import check_cells, write_frame
+from rote.data.holes import settle
 from rote.data.reading import Choices, Reading
 from rote.data.rows import RawRows
 from rote.data.source import Source
@@ -56,8 +57,12 @@ class SequenceTable(TokenTable):
 
     @classmethod
     def claims(cls, source: Source, choices: Choices) -> int:
-        """Several target columns are as many labels."""
-        return 3 if source.has_rows and len(choices.target or ()) > 1 else 0
+        """As many target columns as context columns, two or more, are labels; otherwise they are properties."""
+        n_targets = len(choices.target or ())
+        if n_targets < 2 or not source.has_rows:
+            return 0
+        n_columns = len(choices.columns or ()) or len(source.rows.columns) - n_targets
+        return 3 if n_columns == n_targets else 0
 
     @classmethod
     def of(cls, source: Source, choices: Choices, name: str | None = None) -> SequenceTable:
@@ -70,6 +75,8 @@ class SequenceTable(TokenTable):
         if choices.weight is not None:
             raise UsageError("sequences have no weights; leave the column of weights out.")
         inputs, outputs = _columns(raw, choices)
+        settled = settle(raw, inputs, outputs, None, reading.tokens, choices.on_missing)
+        raw = settled.raw
         given, wanted = (encode(raw, columns, columns[0], reading.tokens) for columns in (inputs, outputs))
         lengths = [_lengths(part.contexts, part.vocabulary) for part in (given, wanted)]
         wrong = lengths[0] != lengths[1]
@@ -84,6 +91,7 @@ class SequenceTable(TokenTable):
         reading = dataclasses.replace(
             reading,
             n_rows=len(given.contexts),
+            n_missing=settled.n_missing,
             n_padded=int(np.count_nonzero(lengths[0] < longest)),
             columns=inputs,
             target=outputs,

@@ -51,7 +51,8 @@ class LlamaModel(Model):
         assert self.wording is not None, "a stock model has words"
         self.module.save_pretrained(folder)
         words = self.wording
-        for name, content in tokenizer.files(words.vocabulary, words.tokens, words.context + 1).items():
+        files = tokenizer.files(words.vocabulary, words.tokens, words.context + 1, words.properties)
+        for name, content in files.items():
             (folder / name).write_bytes(content)
 
     @classmethod

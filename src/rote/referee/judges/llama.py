@@ -34,7 +34,7 @@ class SpokenScores(Scores):
         super().__init__(self._logits, takes="tokens", rows_at_once=1024)
         record = read_object(folder / "tokenizer.json")
         self._tokens = _vocabulary(record, folder) if words is None else tuple(words)
-        self._mark = _separator(record, folder)
+        self._between, self._before_last = _separators(record, folder)
         self._ids = {token: i for i, token in enumerate(self._tokens)}
         self._tokenizer, self._model = load_tokenizer(folder), load_model(folder, number)
         self._spoken: dict[int, int] = {}
@@ -81,7 +81,8 @@ class SpokenScores(Scores):
 
     def _read(self, row: Sequence[int]) -> list[int] | None:
         """What the tokenizer makes of a context as one types it; None where it refuses the text."""
-        text = self._mark.join(self._tokens[i] for i in row if self._tokens[i] != PAD)
+        *first, last = [self._tokens[i] for i in row if self._tokens[i] != PAD]
+        text = self._between.join(first) + (self._before_last if first else "") + last
         try:
             ids: list[int] = self._tokenizer(text)["input_ids"]
         except Exception:  # the library has no class for an unknown word
@@ -111,19 +112,21 @@ def _vocabulary(record: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
         raise CheckpointError(f"{folder / 'tokenizer.json'} holds no word-level vocabulary; build it again.") from None
 
 
-def _separator(record: Mapping[str, Any], folder: Path) -> str:
-    """What stands between two tokens of a text, by the rule that the tokenizer cuts texts with."""
+def _separators(record: Mapping[str, Any], folder: Path) -> tuple[str, str]:
+    """What stands between two tokens of a text, and before the last one, by the rule that the tokenizer cuts with."""
     cut = record.get("pre_tokenizer")
     rule = (cut.get("type"), cut.get("pattern")) if isinstance(cut, dict) else None
     known = [
-        (("WhitespaceSplit", None), " "),
-        (("Split", {"String": "\t"}), "\t"),
-        (("Split", {"Regex": r"[\s\S]"}), ""),
+        (("WhitespaceSplit", None), (" ", " ")),
+        (("Split", {"String": "\t"}), ("\t", "\t")),
+        (("Split", {"Regex": r"[\s\S]"}), ("", "")),
+        (("Split", {"Regex": r"(?<=\t)[^\t]+|[^\t]"}), ("", "\t")),
+        (("Split", {"Regex": r"(?<=\t)[^\t]+|\S+"}), (" ", "\t")),
     ]
-    mark = next((mark for one, mark in known if one == rule), None)
-    if mark is None:
+    marks = next((marks for one, marks in known if one == rule), None)
+    if marks is None:
         raise CheckpointError(f"{folder / 'tokenizer.json'} cuts texts by a rule that is not rote's; build it again.")
-    return mark
+    return marks
 
 
 judge = LlamaJudge()

@@ -4,19 +4,19 @@ const given = address();
 const OPTION = "option.";
 const state = {
   shipped: given.shipped || (given.upload ? null : "elements"), upload: given.upload || null, tokens: given.tokens || null, target: given.target?.split("\t") ?? null,
-  columns: given.columns?.split("\t") ?? null, weight: given.weight || null, on_conflict: given.on_conflict || "error", with: given.with || "auto", job: given.job || null,
-  arch: given.arch || null, dtype: given.dtype || null, seed: 0, partial: false, shape: {}, options: {},
+  columns: given.columns?.split("\t") ?? null, weight: given.weight || null, on_conflict: given.on_conflict || "error", on_missing: given.on_missing || "error", with: given.with || "auto", job: given.job || null,
+  arch: given.arch || null, dtype: given.dtype || null, seed: 0, partial: false, drop_unfit: false, shape: {}, options: {},
 };
 let shipped = [], constructions = [], architectures = [], file = null, builds = [], shownResult = "", kind = null, read = null;
 
 const remember = () => setAddress({
   shipped: state.shipped, upload: state.upload, tokens: state.tokens, target: state.target?.join("\t"), columns: state.columns?.join("\t"), weight: state.weight,
-  on_conflict: state.on_conflict === "error" ? null : state.on_conflict, with: state.with === "auto" ? null : state.with,
+  on_conflict: state.on_conflict === "error" ? null : state.on_conflict, on_missing: state.on_missing === "error" ? null : state.on_missing, with: state.with === "auto" ? null : state.with,
   arch: state.arch, dtype: state.dtype, ...Object.fromEntries(Object.entries(state.options).map(([name, value]) => [OPTION + name, String(value)])), job: state.job,
 });
 const reading = () => ({
   shipped: state.shipped, upload: state.upload, tokens: state.tokens, target: state.target, columns: state.columns, weight: state.weight,
-  on_conflict: state.on_conflict, with: state.with, options: state.options,
+  on_conflict: state.on_conflict, on_missing: state.on_missing, with: state.with, options: state.options,
 });
 
 function pick(changes) {
@@ -60,15 +60,21 @@ function token() {
   const others = columns.filter((c) => !target.includes(c) && c !== weight);
   const chosen = state.columns || (read?.columns.length ? read.columns : others);
   const select = (label, values, now, onchange) => field(label, h("select", { onchange: (e) => onchange(e.target.value) }, values.map(([v, t]) => h("option", { value: v, selected: v === now }, t))));
-  const joined = target.join("\t");
+  const further = columns.filter((c) => c !== target[0] && c !== weight);
   show($("#columns"), columns.length ? h("div", { class: "row wrap columns" },
     h("fieldset", {}, h("legend", {}, "Context"), others.map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: chosen.includes(c), onchange: (e) => {
       const next = others.filter((d) => (d === c ? e.target.checked : chosen.includes(d)));
       change({ columns: next.length && next.length < others.length ? next : null });
     } }), c))),
-    select("Target", [...(target.length > 1 ? [[joined, target.join(", ")]] : []), ...columns.map((c) => [c, c])], joined, (v) => change({ target: v.split("\t"), columns: null })),
+    select("Target", columns.map((c) => [c, c]), target[0], (v) => change({ target: [v], columns: null })),
+    further.length > 1 ? h("fieldset", {}, h("legend", {}, "Further answers"), further.map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: target.includes(c), onchange: (e) => {
+      const more = further.filter((d) => (d === c ? e.target.checked : target.includes(d)));
+      change({ target: more.length || state.target ? [target[0], ...more] : null, columns: null });
+    } }), c))) : null,
     columns.length > 2 ? select("Counts", [["", "none"], ...columns.map((c) => [c, c])], weight, (v) => change({ weight: v || null, columns: null })) : null,
-    select("Contradictions", [["error", "refuse"], ["first", "keep the first"], ["last", "keep the last"]], state.on_conflict, (v) => change({ on_conflict: v }))) : null);
+    select("Contradictions", [["error", "refuse"], ["first", "keep the first"], ["last", "keep the last"]], state.on_conflict, (v) => change({ on_conflict: v })),
+    select("Empty cells", [["error", "refuse"], ["skip", "leave the row out"], ["token", "a token for them"]], state.on_missing, (v) => change({ on_missing: v }))) : null,
+    read?.key ? h("p", { class: "hint" }, `“${read.key}” alone tells all rows apart. `, h("button", { class: "link", type: "button", onclick: () => change({ target: columns.filter((c) => c !== read.key && c !== weight), columns: null }) }, "Make each of the other columns an answer")) : null);
 }
 
 const check = newest(async () => {
@@ -92,7 +98,7 @@ const check = newest(async () => {
 
 function findings(found) {
   const r = found.read;
-  const notes = [r?.n_duplicates ? `${num(r.n_duplicates)} exact duplicates dropped` : null, r?.n_conflicts_resolved ? `${num(r.n_conflicts_resolved)} contradictions settled` : null, r?.n_padded ? `${num(r.n_padded)} contexts padded on the left` : null, r?.weight && !state.weight ? `column “${r.weight}” is taken for counts` : null].filter(Boolean);
+  const notes = [r?.n_duplicates ? `${num(r.n_duplicates)} exact duplicates dropped` : null, r?.n_conflicts_resolved ? `${num(r.n_conflicts_resolved)} contradictions settled` : null, r?.n_missing ? `${num(r.n_missing)} facts with an empty cell ${state.on_missing === "skip" ? "left out" : "got a token for it"}` : null, r?.n_padded ? `${num(r.n_padded)} contexts padded on the left` : null, r?.weight && !state.weight ? `column “${r.weight}” is taken for counts` : null].filter(Boolean);
   const mark = (f) => (f.theorems.length === 0 ? ["·", "note"] : f.holds === true ? ["✓", "met"] : f.holds === false ? ["✗", "not-met"] : ["?", "unknown"]);
   const verdicts = [[true, "may be used"], [null, "open"], [false, "may not be used"]];
   const sizes = Object.entries(found.table).filter(([name]) => name !== "name" && name !== "n_facts");
@@ -156,7 +162,8 @@ function options() {
         one ? null : choice("arch", "Architecture", architectures.map((a, i) => [i ? a : "", a]), () => { state.shape = {}; options(); }),
         field("Seed", h("input", { type: "text", inputmode: "numeric", value: String(state.seed), onchange: (e) => { state.seed = Number(e.target.value.replace(/\D/g, "")) || 0; e.target.value = state.seed; } }))),
       h("div", { class: "grid2" }, fields.filter((f) => f.form !== "flag").map(option)),
-      h("div", { class: "flags" }, flags.map(flag), h("label", { class: "check flag" }, h("input", { type: "checkbox", checked: state.partial, onchange: (e) => { state.partial = e.target.checked; } }), h("span", {}, h("b", {}, "partial"), " Keep a model that loses facts.")))));
+      h("div", { class: "flags" }, flags.map(flag), h("label", { class: "check flag" }, h("input", { type: "checkbox", checked: state.partial, onchange: (e) => { state.partial = e.target.checked; } }), h("span", {}, h("b", {}, "partial"), " Keep a model that loses facts.")),
+        h("label", { class: "check flag" }, h("input", { type: "checkbox", checked: state.drop_unfit, onchange: (e) => { state.drop_unfit = e.target.checked; } }), h("span", {}, h("b", {}, "drop unfit"), " Leave out facts that the construction cannot hold, and list them.")))));
 }
 
 /** Options that came with the address, each as its form says. */
@@ -172,7 +179,7 @@ function optionsOfAddress() {
 async function go() {
   show($("#go-problem"));
   try {
-    const { id } = await api("/api/builds", { body: { ...reading(), ...state.shape, dtype: state.dtype, arch: state.arch, seed: state.seed, partial: state.partial } });
+    const { id } = await api("/api/builds", { body: { ...reading(), ...state.shape, dtype: state.dtype, arch: state.arch, seed: state.seed, partial: state.partial, drop_unfit: state.drop_unfit } });
     state.job = id;
     remember();
     await look();
@@ -230,7 +237,6 @@ async function result() {
       sheet.notes.map((note) => h("p", { class: "hint" }, note))),
     h("dl", { class: "pairs" },
       h("dt", {}, "Built by"), h("dd", {}, stated ? h("a", { href: `/theorems?theorem=${c.construction}` }, c.construction) : c.construction, h("div", { class: "hint" }, c.theorem)),
-      c.bound_exceeded ? [h("dt", {}, "Bound"), h("dd", {}, `${num(c.bound)} facts (exceeded)`)] : null,
       c.conditioning ? [h("dt", {}, "Condition"), h("dd", {}, num(c.conditioning))] : null,
       c.chosen ? [h("dt", {}, "Chosen"), h("dd", { class: "hint" }, c.chosen)] : null,
       h("dt", {}, "Weights"), h("dd", {}, h("code", { title: c.weights_sha256 }, `sha256 ${c.weights_sha256.slice(0, 16)}…`))),

@@ -224,3 +224,52 @@ def test_options_that_a_stock_checkpoint_does_not_have_are_refused(
     assert code == 2
     assert name.removeprefix("--").split("=")[0] in said and "belongs to" in said
     assert not (tmp_path / "m").exists()
+
+
+def test_wide_tables_with_holes_are_built_verified_and_asked_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "f.csv").write_text("code,name,short name\n0A,alpha,a\n0B,beta,\n1A,gamma,c\n1B,delta,d\n")
+    read = [str(tmp_path / "f.csv"), "--tokens", "chars", "--target", "name,short name"]
+    for arch in ("rote", "llama"):
+        model = str(tmp_path / arch)
+        code, _, err = call(capsys, "build", *read, "-o", model, "--arch", arch)
+        assert (code, "row 2 (line 3): column 'short name' holds nothing" in err) == (2, True)
+        code, _, err = call(capsys, "build", *read, "-o", model, "--arch", arch, "--on-missing", "skip")
+        assert (code, "1 facts with an empty cell left out" in err) == (0, True), err
+        code, out, err = call(capsys, "verify", model, "--json")
+        assert (code, json.loads(out)["n_facts"]) == (0, 7), err
+        for question in (["1B", "short name"], ["what is the short name of 1B?"], ["1B\tshort name"]):
+            code, out, err = call(capsys, "ask", model, *question, "--json")
+            assert (code, json.loads(out)[0]["token"]) == (0, "d"), err
+        code, _, err = call(capsys, "ask", model, "name of 1B or 1A")
+        assert (code, "can be understood as" in err) == (2, True)
+    _, _, err = call(capsys, "facts", "show", str(tmp_path / "f.csv"), "--on-missing", "skip")
+    assert "say --target 'name,short name'" in err.replace(" \n", " ")
+
+
+def test_facts_that_do_not_fit_are_named_or_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.csv").write_text("a,b\nm,1\nmm,2\nmn,3\nnm,4\nn,1\n")
+    for with_, unfit in (("stock_llama", ["(m, m)"]), ("kajitsuka2025_next_token", ["(n, m)"])):
+        model = str(tmp_path / with_)
+        build = ["build", str(tmp_path / "f.csv"), "-o", model, "--tokens", "chars", "--with", with_]
+        code, _, err = call(capsys, *build)
+        assert code == 2 and not Path(model).exists()
+        assert all(one in err and "(line " in err for one in unfit) and "drop_unfit" in err
+        code, out, err = call(capsys, *build, "--drop-unfit", "--json")
+        assert (code, json.loads(out)["left_out"], json.loads(out)["facts"]) == (0, 1, 4), err
+        listed = [json.loads(line) for line in (Path(model) / "left_out.jsonl").read_text().splitlines()]
+        assert [one["fact"].split(" -> ")[0] for one in listed] == unfit
+        assert call(capsys, "verify", model)[0] == 0
+    code, out, err = call(
+        capsys,
+        "build",
+        str(tmp_path / "f.csv"),
+        "-o",
+        str(tmp_path / "a"),
+        "--tokens",
+        "chars",
+        "--drop-unfit",
+        "--json",
+    )
+    assert (code, json.loads(out)["left_out"]) == (0, 0), "auto prefers what holds everything"

@@ -129,7 +129,8 @@ def test_facts_that_differ_only_by_order() -> None:
     words = Vocabulary(["a", "b", "c", "x", "y"])
     facts = FactTable(np.array([[0, 1, 2], [0, 0, 1], [2, 0, 1]]), np.array([3, 4, 4]), words)
     with pytest.raises(
-        AssumptionError, match=r"facts 1 \(a, b, c\) and 3 \(c, a, b\) differ only by order.*Build with positions"
+        AssumptionError,
+        match=r"fact 3: \(c, a, b\) -> y \(differs only by order from fact 1; .* built with positions",
     ):
         rote.build(facts, NEXT)
     assert rote.build(facts, rote.BitExtraction(with_positions=True)).certificate["recall"] == {"exact": 1.0}

@@ -364,3 +364,19 @@ def test_the_folder_is_looked_at_without_links_and_hidden_places(tmp_path: Any) 
     (tmp_path / "other.db").write_bytes(b"SQLite format 3\0" + b"\0" * 100)
     found = Folder(tmp_path).look()
     assert [(one.kind, one.name) for one in found] == [("model", "a")]
+
+
+def test_several_answers_and_empty_cells(explorer: Explorer) -> None:
+    made = explorer.upload("wide.csv", b"code,name,kind\nA1,alpha,x\nB2,,y\nC3,gamma,z\n")
+    refused = explorer.ask("/api/check", {"upload": made["id"]})
+    assert "wide.csv: row 2 (line 3): column 'name' holds nothing" in refused["error"]
+    wanted = {"upload": made["id"], "on_missing": "skip"}
+    assert explorer.ask("/api/check", wanted)["read"]["key"] == "code"
+    wanted |= {"target": ["name", "kind"], "tokens": "chars", "with": "mlp_fit", "drop_unfit": True}
+    checked = explorer.ask("/api/check", wanted)
+    assert checked["table"]["n_facts"] == 5
+    assert "--target name,kind --on-missing skip" in checked["command"]
+    id_ = explorer.ask("/api/builds", wanted)["id"]
+    assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["what is the kind of B2"]})
+    assert (found["answers"][0]["token"], found["truth"]) == ("y", "y")

@@ -56,8 +56,7 @@ class _Construction(BitConstruction[Any, BitExtraction]):
                 row,
                 table.fact_text(row),
                 table.place(row),
-                f"which differs only by order from {table.place(twin)}: {table.fact_text(twin)}; tokens are added up "
-                "unless it is built with positions",
+                f"differs only by order from {table.place(twin)}; tokens are added up unless it is built with positions",
             )
             for row, twin in zip(later.tolist(), twins.tolist(), strict=True)
         ]

@@ -47,8 +47,7 @@ class _Construction(Construction["FactTable", StockLlama]):
     def unfit(self, table: FactTable, options: StockLlama) -> list[LeftOut]:
         from rote.solvers.llama import repeated
 
-        flat = "repeats one token, and a fact with that token at another length has another answer; without a start "
-        flat += "token, repetitions cannot be counted"
+        flat = "without a start token repetitions are not counted, and another length of it has another answer"
         reasons = {int(row): flat for row in repeated(table.contexts, table.targets, table.vocabulary.pad_id)}
         reasons |= _unspoken(table)
         return [LeftOut(row, table.fact_text(row), table.place(row), reasons[row]) for row in sorted(reasons)]

@@ -110,4 +110,6 @@ def _filled(raw: RawRows, column: str, hole: pl.Series, mark: str) -> pl.Series:
 
 def _content(raw: RawRows, column: str, at: int) -> str:
     content = raw.frame[column][at]
+    if isinstance(content, float):
+        return str(content)
     return f"only white space, {content!r}" if isinstance(content, str) and content else "nothing"

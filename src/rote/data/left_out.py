@@ -21,14 +21,14 @@ class LeftOut:
     place: str
     reason: str
 
-    def __str__(self) -> str:
-        return f"{self.place}: {self.fact}, {self.reason}"
-
 
 def told(left_out: Sequence[LeftOut]) -> str:
-    """The first few in a sentence, and how many more there are."""
-    shown = "; ".join(str(one) for one in left_out[:_SHOWN])
-    return shown if len(left_out) <= _SHOWN else f"{shown}; and {len(left_out) - _SHOWN:,} more"
+    """The first with its reason, the next few, and how many more there are."""
+    first, *rest = left_out
+    said = [f"{first.place}: {first.fact} ({first.reason})"]
+    said += [f"{one.place}: {one.fact}" for one in rest[: _SHOWN - 1]]
+    more = [f"and {len(left_out) - _SHOWN:,} more"] if len(left_out) > _SHOWN else []
+    return "; ".join([*said, *more])
 
 
 def left_out_file(left_out: Sequence[LeftOut]) -> dict[str, bytes]:

@@ -186,7 +186,9 @@ class RawRows:
             raise UsageError(f"column {twice!r} is named twice as a target.")
         self.check_columns(targets)
         rest = [name for name in self.columns if name not in targets and name != weight]
-        chosen = self.roles(targets[0], rest if columns is None and rest else columns, weight)[1]
+        if columns is None and not rest:
+            raise UsageError(f"all columns of {self.source} are targets; leave at least one of them for the context.")
+        chosen = self.roles(targets[0], rest if columns is None else columns, weight)[1]
         both = next((name for name in targets if name in (*chosen, weight)), None)
         if both is not None:
             raise UsageError(f"column {both!r} cannot be a target and something else at once; leave it out of one.")

@@ -117,6 +117,6 @@ def test_properties_that_cannot_be(tmp_path: Path) -> None:
 
 def test_a_key_is_noticed_only_where_nobody_chose_columns(tmp_path: Path) -> None:
     path = written(tmp_path, "a,b,c\n1,2,3\n2,2,4\n")
-    for choices, key in (({}, "a"), ({"target": "c"}, None), ({"columns": "a,b"}, None)):
-        reading = rote.read(path, **choices).reading
+    for target, columns, key in ((None, None, "a"), ("c", None, None), (None, "a,b", None)):
+        reading = rote.read(path, target=target, columns=columns).reading
         assert reading is not None and reading.key == key

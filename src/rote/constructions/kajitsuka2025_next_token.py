@@ -56,7 +56,7 @@ class _Construction(BitConstruction[Any, BitExtraction]):
                 row,
                 table.fact_text(row),
                 table.place(row),
-                f"differs only by order from {table.place(twin)}; tokens are added up unless it is built with positions",
+                f"differs only by order from {table.place(twin)}; tokens are added up unless built with positions",
             )
             for row, twin in zip(later.tolist(), twins.tolist(), strict=True)
         ]

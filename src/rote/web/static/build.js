@@ -67,7 +67,7 @@ function token() {
       change({ columns: next.length && next.length < others.length ? next : null });
     } }), c))),
     select("Target", columns.map((c) => [c, c]), target[0], (v) => change({ target: [v], columns: null })),
-    further.length > 1 ? h("fieldset", {}, h("legend", {}, "Further answers"), further.map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: target.includes(c), onchange: (e) => {
+    further.length > 1 && !weight ? h("fieldset", {}, h("legend", {}, "Further answers"), further.map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: target.includes(c), onchange: (e) => {
       const more = further.filter((d) => (d === c ? e.target.checked : target.includes(d)));
       change({ target: more.length || state.target ? [target[0], ...more] : null, columns: null });
     } }), c))) : null,

@@ -34,6 +34,8 @@ _LOG_FAR = 1e4
 """The same on a logarithmic axis."""
 _MOST_POWERS = 8
 """Ticks on a logarithmic axis."""
+_LINE = 58
+"""Characters of a line of words beside the pointer."""
 _FEW = 10
 """Whole numbers over so short a stretch each have a tick."""
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "cross", "star", "triangle-down", "pentagon")
@@ -167,7 +169,8 @@ def _far(series: Series, panel: Panel) -> bool:
 
 def _wrapped(text: str) -> str:
     """Escaped, in lines that a small box has room for."""
-    return "<br>".join(html.escape(line) for line in textwrap.wrap(text, 58))
+    lines = [text] if len(text) <= _LINE else textwrap.wrap(text, _LINE)
+    return "<br>".join(map(html.escape, lines))
 
 
 def _traces(series: Series, colour: str, slot: int, turn: int, shown: bool) -> list[dict[str, Any]]:

@@ -137,16 +137,17 @@ def _figure(axis: str, scale: str, xs: list[int], lines: Mapping[str, list[Bound
                 texts = tuple(f"{kind}: {count:,} facts at {axis} = {at:,}" for at, count in zip(x, y, strict=True))
                 series.append(Series(", ".join(names), _KINDS[kind], x, y, texts=texts))
     panels = [Panel("", Axis(axis, scale), Axis("facts", scale), tuple(series), names="ends")]
-    silent = [name for name, line in lines.items() if line[0].kind != "order" and any(map(why_not, line))]
+    reasons = {name: list(map(why_not, line)) for name, line in lines.items() if line[0].kind != "order"}
+    silent = [name for name, why in reversed(reasons.items()) if any(why)]
     lanes = [
-        (x, row, f"{name} says nothing at {axis} = {x:,}: {why_not(bound)}")
-        for row, name in enumerate(reversed(silent))
-        for x, bound in zip(xs, lines[name], strict=True)
-        if why_not(bound)
+        (x, row, f"{name} says nothing at {axis} = {x:,}: {why}")
+        for row, name in enumerate(silent)
+        for x, why in zip(xs, reasons[name], strict=True)
+        if why
     ]
     if lanes:
         x, y, why = zip(*lanes, strict=True)
-        rows = Axis("", names=tuple(reversed(silent)))
+        rows = Axis("", names=tuple(silent))
         panels.append(Panel("", Axis(axis, scale), rows, (Series("silent", "excluded", x, y, texts=why),)))
     return Figure("Bounds", tuple(panels), alt=f"{len(series)} lines against {axis}")
 

@@ -1,6 +1,7 @@
-"""Does the argmax fit hold as many random facts as its estimate says? Random shapes, each loaded right to the estimate.
+"""Do random tables fit where the estimates say so? Random shapes, each loaded right to the estimate.
 
-python benchmarks/capacity.py [seed] [seconds]
+python benchmarks/capacity.py [seed] [seconds]            the argmax fit
+python benchmarks/capacity.py [seed] [seconds] trained    training, at its planned load and at 1.25 times that
 """
 
 from __future__ import annotations
@@ -9,21 +10,27 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import math
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 
+from rote.config import Architecture
+from rote.constructions.trained import BITS
 from rote.data import random_facts
 from rote.solvers.argmax import fit_attention
 from rote.theorems._capacity_estimates import attention_capacity
+from rote.training import ModelSpec, get_recipe, train
 
-seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
-rng = np.random.default_rng(seed)
-tried = failed = 0
-end = time.perf_counter() + seconds
-while time.perf_counter() < end:
+Lost = tuple[int, int]
+"""Facts lost, and facts in all."""
+Try = Callable[[np.random.Generator], tuple[str, Lost] | None]
+
+
+def fitted(rng: np.random.Generator) -> tuple[str, Lost] | None:
+    """A random shape for the argmax fit; None where it is too small or too large to be worth a try."""
     vocab, context = int(rng.choice([3, 5, 7, 10, 20, 50, 128, 300, 1000])), int(rng.choice([2, 3, 4, 6, 8]))
     d_model, heads = (
         int(rng.choice([3, 4, 6, 8, 12, 16, 24, 32])),
@@ -32,11 +39,58 @@ while time.perf_counter() < end:
     d_head = int(rng.choice([d_model, d_model, max(1, d_model // 2), max(1, d_model // 4), 1]))
     count = attention_capacity(vocab, vocab, context, d_model, d_head, heads)
     if not (10 <= count <= min(6000, vocab**context) and heads * d_head <= 1500 and count * vocab < 3_000_000):
-        continue
+        return None
     facts = random_facts(count, context, vocab, rng=rng)
     fit = fit_attention(facts.contexts.copy(), facts.targets.copy(), vocab, heads, d_model, d_head, rng, joint=False)
-    tried += 1
-    if fit.errors:
-        failed += 1
-        print(f"N {vocab}, S {context}, d {d_model}, d_h {d_head}, H {heads}: {fit.errors} of {count} facts lost")
-print(f"{tried} shapes loaded to the estimate, {failed} lost facts")
+    return f"N {vocab}, S {context}, d {d_model}, d_h {d_head}, H {heads}", (fit.errors, count)
+
+
+def trained(load: float) -> Try:
+    """Random shapes for training, at so many times the planned load."""
+
+    def one(rng: np.random.Generator) -> tuple[str, Lost] | None:
+        vocab, context = int(rng.choice([10, 20, 50, 128, 300, 1000])), int(rng.choice([2, 3, 4, 6, 8]))
+        d_model = int(rng.choice([8, 12, 16, 24, 32]))
+        arch = Architecture(int(rng.choice([1, 2, 4, 8, 16, 32])), d_model, d_model, context, vocab)
+        count = int(load * BITS * arch.params() / math.log2(vocab))
+        if not (10 <= count <= min(3000, vocab**context // 2) and arch.n_heads <= 4 * d_model):
+            return None
+        facts = random_facts(count, context, vocab, rng=rng)
+        recalled = train(ModelSpec("transformer", arch), [facts], get_recipe("best"), [int(rng.integers(2**31))])[
+            0
+        ].recalled
+        return f"N {vocab}, S {context}, d {d_model}, H {arch.n_heads}", (count - recalled, count)
+
+    return one
+
+
+def campaign(
+    name: str, one: Callable[[np.random.Generator], tuple[str, Lost] | None], seed: int, seconds: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    tried = failed = 0
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        found = one(rng)
+        if found is None:
+            continue
+        shape, (lost, count) = found
+        tried += 1
+        if lost:
+            failed += 1
+            print(f"{shape}: {lost} of {count} facts lost", flush=True)
+    print(f"{name}: {tried} shapes loaded to the estimate, {failed} lost facts", flush=True)
+
+
+def main() -> None:
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
+    if "trained" in sys.argv:
+        for load in (1.0, 1.25):
+            campaign(f"training, {load:g} times the planned load", trained(load), seed, seconds)
+    else:
+        campaign("argmax fit", fitted, seed, seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from rote.config import Architecture
 from rote.data import FactTable, VectorTable, bigram_facts, random_facts, random_vectors
-from rote.measurement.train import ModelSpec, Outcome, Recipe, get_recipe, initial_weights, train
+from rote.training import ModelSpec, Outcome, Recipe, get_recipe, initial_weights, train
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from plain_twin import plain_model

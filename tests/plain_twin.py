@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from rote.measurement.train.spec import ModelSpec
+from rote.training.spec import ModelSpec
 
 __all__ = ["PlainLayer", "PlainTransformer", "plain_model"]
 
@@ -116,7 +116,7 @@ class PlainLayer(nn.Module):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
-        from rote.measurement.train.vectors import sinusoids
+        from rote.training.vectors import sinusoids
 
         a = spec.arch
         self.spec = spec

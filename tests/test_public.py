@@ -25,6 +25,7 @@ RECORDS = [
     "Saturation",
     "SequenceBitExtraction",
     "StockLlama",
+    "Trained",
 ]
 """The Options of every construction."""
 

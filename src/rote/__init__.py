@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rote.constructions.mahdavi_random_features import RandomFeatures as RandomFeatures
     from rote.constructions.mlp_fit import MlpFit as MlpFit
     from rote.constructions.stock_llama import StockLlama as StockLlama
+    from rote.constructions.trained import Trained as Trained
     from rote.data import DistributionTable as DistributionTable
     from rote.data import FactTable as FactTable
     from rote.data import PromptTable as PromptTable
@@ -108,6 +109,7 @@ _HOME = {
     "StockLlama": "rote.constructions.stock_llama",
     "Table": "rote.data",
     "Theorem": "rote.theorems",
+    "Trained": "rote.constructions.trained",
     "VectorTable": "rote.data",
     "Verification": "rote.data",
     "audit": "rote.analyse.audit",

@@ -169,7 +169,7 @@ def plan(
         shape, number_format = Shape(n_heads=n_heads, d_model=d_model), check_dtype(dtype or "float32")
         demand = replace(data.demand(number_format, shape), max_params=max_params)
         answers = [
-            _table_answer(one, data, demand, shape, dtype, told)
+            _table_answer(one, data, demand, shape, dtype, told, asked=named is not None)
             for one in named or constructions.accepting(data.kind).values()
             if {*told} <= {*one.told}
         ]
@@ -217,14 +217,19 @@ def _table_answer(
     shape: Shape,
     dtype: str | None,
     options: Mapping[str, Any],
+    *,
+    asked: bool,
 ) -> Plan | NoPlan | None:
-    """The plan for a table: that of its demand, or, of a construction that needs the data, the first of its shapes."""
+    """The plan for a table: that of its demand, or, of a construction that needs the data, the first of its shapes.
+
+    One that `auto` does not try answers only if it was `asked` by name.
+    """
     key = construction.key
     if table.kind not in construction.accepts:
         return NoPlan(key, f"it is built from {' or '.join(construction.accepts)}, and these are {table.kind}")
     if _from_demand(construction):
         return _answer(construction, demand, options)
-    if not construction.automatic:
+    if not construction.automatic and not asked:
         return None
     record = construction.Options(**options)
     try:

@@ -19,7 +19,7 @@ the message alone; `--debug` adds the traceback.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 __all__ = [
     "AssumptionError",
@@ -34,6 +34,7 @@ __all__ = [
     "ShapeError",
     "UnknownName",
     "UsageError",
+    "check_names",
     "nearest",
 ]
 
@@ -106,6 +107,13 @@ class MissingExtra(RoteError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs the package {package!r}: pip install 'rote[{extra}]'.")
+
+
+def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse the first name that is not among the known ones."""
+    for name in names:
+        if name not in known:
+            raise UnknownName(what, str(name), known)
 
 
 def nearest(name: str, known: Iterable[str], n: int = 2) -> list[str]:

@@ -56,8 +56,9 @@ def accepting(kind: str, *, native: Dtype | None = None) -> Mapping[str, AnyCons
 
 
 def measurable(kind: str) -> Mapping[str, AnyConstruction]:
-    """Those of rote's own architecture that work in floats, so that a shape of floats can be measured with them."""
-    return {key: one for key, one in accepting(kind, native="float32").items() if one.arch == "rote"}
+    """Those of rote's own architecture that `auto` tries and that work in floats: they stand beside training."""
+    able = accepting(kind, native="float32").items()
+    return {key: one for key, one in able if one.arch == "rote" and one.automatic}
 
 
 def kind_for(with_: str, options: Mapping[str, Any]) -> str | None:

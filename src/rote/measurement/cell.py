@@ -10,10 +10,9 @@ from typing import Any
 
 from rote.config import Architecture, check_dtype, content_hash
 from rote.data.generate import check_sharing
-from rote.errors import ShapeError, UnknownName, UsageError
-from rote.measurement.names import check_names
-from rote.measurement.train import ModelSpec, Recipe, get_recipe
-from rote.measurement.train.spec import check_family
+from rote.errors import ShapeError, UnknownName, UsageError, check_names
+from rote.training import ModelSpec, Recipe, get_recipe
+from rote.training.spec import check_family
 
 __all__ = ["TASKS", "Cell"]
 
@@ -150,11 +149,7 @@ class Cell:
             count = self.n_facts or self.most
             if count * self.bits_per_fact > _OVERLOADED * self.spec.params:
                 recipe = get_recipe("best_overload")
-        if self.steps is not None:
-            recipe = recipe.replace(steps=self.steps, epochs=None, schedule=_plain(recipe))
-        if self.rate is not None:
-            recipe = recipe.replace(rate=self.rate, rate_end=recipe.rate_end * self.rate / recipe.rate)
-        return recipe
+        return recipe.adjusted(steps=self.steps, rate=self.rate)
 
     def replace(self, **changes: Any) -> Cell:
         return Cell.from_dict({**self.to_dict(), **changes})
@@ -201,11 +196,6 @@ class Cell:
         from rote.measurement.run import run_group
 
         return run_group
-
-
-def _plain(recipe: Recipe) -> Any:
-    """Schedules that count epochs count steps instead when the number of steps is given."""
-    return "linear" if recipe.schedule == "linear_epochs" else recipe.schedule
 
 
 _TYPES: dict[str, tuple[type, str]] = {

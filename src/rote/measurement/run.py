@@ -93,7 +93,7 @@ def _run(records: Sequence[Mapping[str, Any]], max_memory: int | None, device: s
 
 
 def _recall(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
-    from rote.measurement.train import train
+    from rote.training import train
 
     cell, recipe = cells[0], cells[0].training()
     count = cell.n_facts or cell.most
@@ -140,7 +140,7 @@ def start_of(cell: Cell) -> int:
 
 
 def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
-    from rote.measurement.train import train
+    from rote.training import train
 
     cell, recipe = cells[0], cells[0].training()
     by_seed = {one.seed: one for one in cells}

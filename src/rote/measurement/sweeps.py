@@ -24,11 +24,10 @@ from typing import Any, Protocol
 from rote.data.arguments import checked
 from rote.data.contents import as_path
 from rote.data.records import read_toml
-from rote.errors import RoteError, UsageError
+from rote.errors import RoteError, UsageError, check_names
 from rote.measurement.cell import Cell
 from rote.measurement.journal import Journal
 from rote.measurement.machine import duration
-from rote.measurement.names import check_names
 from rote.measurement.results import Results, results
 from rote.plot import Sheet, Shown
 

@@ -12,9 +12,9 @@ from rote.data import random_vectors
 from rote.errors import RoteError
 from rote.lab.studies import depth_rank, layer_capacity, layer_robustness
 from rote.lab.studies._layers import make, margin, quantised, recall, saturated
-from rote.measurement.train import ModelSpec, initial_weights
-from rote.measurement.train.forward import token_logits
 from rote.solvers.vector_layer import predict
+from rote.training import ModelSpec, initial_weights
+from rote.training.forward import token_logits
 
 SMALL = {"n_heads": 3, "context": 4, "d_model": 8, "d_head": 4, "n_classes": 4}
 

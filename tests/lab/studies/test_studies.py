@@ -12,8 +12,8 @@ from rote.lab.studies import StudyCell, get_study, run_study, studies
 from rote.lab.studies.head_saturation import independent, largest_weights, split_of
 from rote.measurement import Cell
 from rote.measurement.run import draw
-from rote.measurement.train import ModelSpec, VectorStack, get_recipe, train
-from rote.measurement.train.loop import outputs
+from rote.training import ModelSpec, VectorStack, get_recipe, train
+from rote.training.loop import outputs
 
 SMALL = {"n_heads": 2, "n_facts": 30, "d_model": 8, "context": 4, "vocab": 5, "steps": 30}
 
@@ -70,7 +70,7 @@ def test_the_weights_of_heads_are_those_of_the_trainer() -> None:
     stacked = {name: tensor[None].double() for name, tensor in outcome.weights.items()}
     w = {name: tensor[0].numpy() for name, tensor in stacked.items()}
     theirs = outputs(cell.spec, stacked, VectorStack.of([table]))[0].numpy()
-    from rote.measurement.train.vectors import sinusoids
+    from rote.training.vectors import sinusoids
 
     places = sinusoids(6, 8).numpy()
     rows = np.float32(table.contexts).astype(float) @ w["W_in"].T + w["b_in"] + places[1:]

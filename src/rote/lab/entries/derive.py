@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rote.errors import UnknownName, UsageError
-from rote.measurement.names import check_names
+from rote.errors import UnknownName, UsageError, check_names
 from rote.measurement.where import select
 
 __all__ = ["KINDS", "check_derive", "derive"]

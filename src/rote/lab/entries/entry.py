@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from rote.data.records import read_toml
-from rote.errors import DataError, RoteError, UnknownName, UsageError
+from rote.errors import DataError, RoteError, UnknownName, UsageError, check_names
 from rote.lab.studies import StudyCell, get_study
-from rote.measurement.names import check_names
 from rote.measurement.sweeps import Work, cells_of, records_of
 from rote.measurement.where import select
 

@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from rote.config import content_hash
-from rote.errors import UnknownName, UsageError
+from rote.errors import UnknownName, UsageError, check_names
 from rote.lab._modules import modules
-from rote.measurement.names import check_names
 from rote.measurement.run import attempt
 
 __all__ = ["Study", "StudyCell", "get_study", "run_study", "studies"]

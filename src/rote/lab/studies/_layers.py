@@ -19,10 +19,10 @@ import torch
 from rote.data import VectorTable
 from rote.data._arrays import FloatArray as Array
 from rote.errors import UsageError
-from rote.measurement.train.optim import Soap
 from rote.solvers.random_features import random_feature_layer
 from rote.solvers.saturation import saturation_layer
 from rote.solvers.vector_layer import LayerWeights, attention, predict
+from rote.training.optim import Soap
 
 __all__ = ["METHODS", "MadeLayer", "make", "margin", "quantised", "recall", "saturated", "train_layer"]
 

@@ -21,7 +21,7 @@ from rote.config import Architecture
 from rote.data import random_facts
 from rote.errors import UsageError
 from rote.lab.studies._params import Params
-from rote.measurement.train import ModelSpec, get_recipe, initial_weights, train
+from rote.training import ModelSpec, get_recipe, initial_weights, train
 
 __all__ = ["KEYS", "PARAMS", "head_outputs", "run", "seconds"]
 

@@ -50,7 +50,7 @@ def seconds(params: Mapping[str, Any]) -> float:
 def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     from rote.measurement import Cell
     from rote.measurement.run import draw
-    from rote.measurement.train import train
+    from rote.training import train
 
     if not 0 < params["threshold"] < 1:
         raise UsageError(f"threshold is a weight between 0 and 1, got {params['threshold']}.")
@@ -92,7 +92,7 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
 
 def largest_weights(weights: Mapping[str, FloatArray], table: Any) -> FloatArray:
     """The largest attention weight (T, H) of every head on every example of one shared context."""
-    from rote.measurement.train.vectors import sinusoids
+    from rote.training.vectors import sinusoids
 
     context, queries = np.asarray(table.contexts, float), np.asarray(table.queries, float)
     places = sinusoids(context.shape[0] + 1, context.shape[1]).numpy()

@@ -179,8 +179,8 @@ def _fitted(model: str, facts: FactTable, p: Mapping[str, Any], seed: int) -> tu
     import torch
 
     from rote.config import Architecture
-    from rote.measurement.train import ModelSpec, TokenStack, get_recipe, train
-    from rote.measurement.train.loop import outputs
+    from rote.training import ModelSpec, TokenStack, get_recipe, train
+    from rote.training.loop import outputs
 
     arch = Architecture(p["n_heads"], p["d_model"], p["d_model"], facts.context, facts.vocab)
     spec = ModelSpec("transformer", arch)

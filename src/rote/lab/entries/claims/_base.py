@@ -8,10 +8,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from rote.errors import UnknownName, UsageError
+from rote.errors import UnknownName, UsageError, check_names
 from rote.lab._modules import modules
 from rote.lab.entries.table import Table
-from rote.measurement.names import check_names
 
 __all__ = ["VERDICTS", "Claim", "Verdict", "claims", "get_claim", "number_of", "text_list", "text_of"]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from rote.measurement.train.spec import ModelSpec
+from rote.training.spec import ModelSpec
 
 __all__ = ["Weights", "layer_norm", "mlp", "token_logits"]
 

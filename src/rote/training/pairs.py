@@ -15,9 +15,9 @@ import math
 import torch
 from torch import Tensor
 
-from rote.measurement.train.forward import Weights, mlp
-from rote.measurement.train.spec import ModelSpec
-from rote.measurement.train.tables import TokenStack
+from rote.training.forward import Weights, mlp
+from rote.training.spec import ModelSpec
+from rote.training.tables import TokenStack
 
 __all__ = ["all_pairs", "pair_logits", "worthwhile"]
 

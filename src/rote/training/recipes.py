@@ -21,8 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from rote.errors import UnknownName, UsageError
-from rote.measurement.names import check_names
+from rote.errors import UnknownName, UsageError, check_names
 
 __all__ = ["RECIPES", "Recipe", "get_recipe"]
 
@@ -65,6 +64,19 @@ class Recipe:
         """A copy with some fields changed; an unknown field is refused with the nearest name."""
         check_names("field of Recipe", changes, {item.name for item in dataclasses.fields(self)})
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    def adjusted(self, *, steps: int | None = None, rate: float | None = None, batch: int | None = None) -> Recipe:
+        """A copy with another number of steps, another first rate (the last one moves with it), or another batch.
+
+        Schedules that count epochs count steps instead where the number of steps is given.
+        """
+        recipe = self
+        if steps is not None:
+            schedule = "linear" if self.schedule == "linear_epochs" else self.schedule
+            recipe = recipe.replace(steps=steps, epochs=None, schedule=schedule)
+        if rate is not None:
+            recipe = recipe.replace(rate=rate, rate_end=recipe.rate_end * rate / recipe.rate)
+        return recipe if batch is None else recipe.replace(batch=batch)
 
     def n_steps(self, n_facts: int) -> int:
         """How many steps so many facts take."""

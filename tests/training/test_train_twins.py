@@ -11,12 +11,12 @@ from plain_twin import PlainLayer, PlainTransformer, plain_model
 from rote.config import Architecture
 from rote.data import random_facts, random_vectors
 from rote.errors import ShapeError, UnknownName
-from rote.measurement.train import ModelSpec, TokenStack, VectorStack, initial_weights
-from rote.measurement.train.forward import token_logits
-from rote.measurement.train.loop import _losses
-from rote.measurement.train.pairs import all_pairs, pair_logits, worthwhile
-from rote.measurement.train.vectors import vector_outputs
 from rote.models.kinds.transformer import Transformer
+from rote.training import ModelSpec, TokenStack, VectorStack, initial_weights
+from rote.training.forward import token_logits
+from rote.training.loop import _losses
+from rote.training.pairs import all_pairs, pair_logits, worthwhile
+from rote.training.vectors import vector_outputs
 
 REPLICAS = 3
 
@@ -144,7 +144,7 @@ def test_layers_over_vectors(sharing: float | str, n_classes: int | None) -> Non
         context = table.contexts if not table.shared else np.broadcast_to(table.contexts, (7, 4, 6))
         rows = np.concatenate([table.queries[:, None], context], axis=1).astype(np.float32).astype(np.float64)
         # The twin's positions are float32 numbers; the stacked ones are float64 here.
-        from rote.measurement.train.vectors import sinusoids
+        from rote.training.vectors import sinusoids
 
         model.register_buffer("places", sinusoids(5, 6))
         out = model(torch.from_numpy(rows))[:, 0]

@@ -12,8 +12,8 @@ import torch
 from rote.config import Architecture
 from rote.data import FactTable, bigram_facts, random_facts, random_vectors
 from rote.errors import UnknownName, UsageError
-from rote.measurement.train import RECIPES, ModelSpec, bytes_needed, get_recipe, train
-from rote.measurement.train.optim import Adam, Soap
+from rote.training import RECIPES, ModelSpec, bytes_needed, get_recipe, train
+from rote.training.optim import Adam, Soap
 
 
 def facts(count: int, seeds: int, vocab: int = 8, context: int = 2) -> list[FactTable]:

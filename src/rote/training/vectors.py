@@ -13,9 +13,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rote.measurement.train.forward import Weights
-from rote.measurement.train.spec import ModelSpec
-from rote.measurement.train.tables import VectorStack
+from rote.training.forward import Weights
+from rote.training.spec import ModelSpec
+from rote.training.tables import VectorStack
 
 __all__ = ["sinusoids", "vector_outputs"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,15 +19,20 @@ from torch import Tensor
 
 from rote.data import FactTable, VectorTable
 from rote.errors import UsageError
-from rote.measurement.train.forward import token_logits
-from rote.measurement.train.optim import Adam, Optimiser, Soap
-from rote.measurement.train.pairs import all_pairs, pair_logits, worthwhile
-from rote.measurement.train.recipes import Recipe
-from rote.measurement.train.spec import ModelSpec, initial_weights
-from rote.measurement.train.tables import Stack, TokenStack, VectorStack
-from rote.measurement.train.vectors import vector_outputs
+from rote.training.forward import token_logits
+from rote.training.optim import Adam, Optimiser, Soap
+from rote.training.pairs import all_pairs, pair_logits, worthwhile
+from rote.training.recipes import Recipe
+from rote.training.spec import ModelSpec, initial_weights
+from rote.training.tables import Stack, TokenStack, VectorStack
+from rote.training.vectors import vector_outputs
 
-__all__ = ["Outcome", "bytes_needed", "outputs", "train"]
+__all__ = ["Outcome", "Recalls", "Steps", "bytes_needed", "outputs", "train"]
+
+Recalls = Callable[[dict[str, Tensor]], int]
+"""How many facts the weights of a replica recall, by somebody else's rule."""
+Steps = Callable[[int, int, int | None], None]
+"""steps(done, in all, facts that the best replica recalls, where they were counted)."""
 
 _PUBLISHED_WINDOW = 100
 _CHUNK = 2048
@@ -81,10 +86,14 @@ def train(
     device: str = "cpu",
     max_memory: int | None = None,
     needed: float | None = None,
+    recalls: Recalls | None = None,
+    steps: Steps | None = None,
 ) -> list[Outcome]:
     """Train one replica for each table and seed, stacked as far as `max_memory` (bytes) allows.
 
     `needed` is the share of facts at which a replica counts as finished where the recipe stops early; 1 if not given.
+    `recalls` counts recalled facts in the place of the rule in float64, for weights that are to be rounded; `steps` is
+    told how far a stack has come.
     """
     if len(tables) != len(seeds) or not tables:
         raise UsageError(f"one table for each seed is needed, got {len(tables)} tables and {len(seeds)} seeds.")
@@ -95,7 +104,7 @@ def train(
     found: list[Outcome] = []
     for start in range(0, len(seeds), size):
         part = slice(start, start + size)
-        run = _Run(spec, tables[part], recipe, list(seeds[part]), torch.device(device), needed or 1.0)
+        run = _Run(spec, tables[part], recipe, list(seeds[part]), torch.device(device), needed or 1.0, recalls, steps)
         found += run.go()
     return found
 
@@ -118,8 +127,11 @@ class _Run:
         seeds: list[int],
         device: torch.device,
         needed: float,
+        recalls: Recalls | None,
+        steps: Steps | None,
     ) -> None:
         self.spec, self.recipe, self.seeds = spec, recipe, seeds
+        self.recalls, self.steps = recalls, steps
         self.counts = [len(table) for table in tables]
         self.goal = torch.tensor([math.ceil(needed * count - 1e-9) for count in self.counts], device=device)
         stacks: type[Any] = VectorStack if spec.takes_vectors else TokenStack
@@ -157,7 +169,7 @@ class _Run:
         else:
             self._consider(self.weights)
         right, loss = self._evaluate(self.kept)
-        published = self._published(right)
+        recalled, published = self._counted(self.kept, right), self._published(right)
         found = []
         for i, seed in enumerate(self.seeds):
             count = self.counts[i]
@@ -166,7 +178,7 @@ class _Run:
                 Outcome(
                     seed=seed,
                     n_facts=count,
-                    recalled=int(right[i, :count].sum()),
+                    recalled=int(recalled[i]),
                     published=float(published[i]),
                     loss=float(loss[i]),
                     steps=self.step + 1,
@@ -205,6 +217,7 @@ class _Run:
                 right = _right(made.detach(), data) & (data.weights > 0)
                 if self._check(right.sum(1)):
                     return
+            self._say(step)
             losses = _losses(made, data, self.recipe.gce_at(step, self.total), whole)
             self._move(losses, step)
 
@@ -240,6 +253,7 @@ class _Run:
                 self._move(losses, step)
                 if step % recipe.check_every == 0 and recipe.keep != "last" and self._consider(self.weights):
                     return
+                self._say(step)
                 step += 1
 
     def _move(self, losses: Tensor, step: int) -> None:
@@ -253,19 +267,25 @@ class _Run:
 
     # -- keeping the best, and stopping
 
+    def _say(self, step: int) -> None:
+        """Report a step, with the facts that the best replica recalls where that is what is kept."""
+        if self.steps is not None and step % self.recipe.check_every == 0:
+            counted = self.recipe.keep == "best_recall" and bool(torch.isfinite(self.best).any())
+            self.steps(step, self.total, int(self.best.max()) if counted else None)
+
     def _check(self, recalled: Tensor) -> bool:
         """Keep replicas that recall more than before; True when all have enough, by the referee's rule."""
         self._keep(recalled.float(), self.weights)
         if self.recipe.stop_when_all and bool((self.best >= self.goal).all()):
             right, _ = self._evaluate(self.kept)
-            self.best = right.sum(1).float()
+            self.best = self._counted(self.kept, right).float()
             return bool((self.best >= self.goal).all())
         return False
 
     def _consider(self, weights: dict[str, Tensor]) -> bool:
         """Evaluate all facts, keep what is better, and say whether all replicas have enough."""
         right, loss = self._evaluate(weights)
-        recalled = right.sum(1)
+        recalled = self._counted(weights, right)
         self._keep(-loss.float() if self.recipe.keep == "best_loss" else recalled.float(), weights)
         # Once enough is enough: a replica that had it at an earlier check is finished.
         self.finished |= recalled >= self.goal
@@ -292,6 +312,13 @@ class _Run:
             right.append(_right(made, data, self._scale()) & (data.weights > 0))
             total += _losses(made, data, 0.0, torch.ones_like(total))
         return torch.cat(right, 1), total / self.facts.weights.sum(1)
+
+    def _counted(self, weights: dict[str, Tensor], right: Tensor) -> Tensor:
+        """Facts recalled by each replica (R,); `right` is what the rule in float64 says of them."""
+        if self.recalls is None:
+            return right.sum(1)
+        own = [{name: tensor[i].detach() for name, tensor in weights.items()} for i in range(len(self.seeds))]
+        return torch.tensor([self.recalls(one) for one in own], device=right.device)
 
     def _scale(self) -> float:
         if not self.spec.regression:

@@ -428,6 +428,7 @@ def verify(
     found = claims.findings(construction, same, model.model, certificate.dtype, results, certificate)
     if same is not None:
         found |= construction.remeasured(same, model.model, certificate.dtype, results, certificate)
+        verdict = replace(verdict, unknown=found.get("unknown"))
     return claims.compared(verdict, certificate, found, {*usual, *certificate.recall})
 
 

@@ -37,7 +37,7 @@ def test_the_registry_knows_who_takes_what() -> None:
 
 def test_what_bit_extraction_says_of_itself() -> None:
     bits = constructions.get("kajitsuka2025_next_token")
-    assert bits.told == ("variant", "with_positions", "delta", "radius")
+    assert bits.told == ("variant", "with_positions", "unknown", "delta", "radius")
     assert (bits.formats("exact"), bits.formats("float32")) == (("exact",), ("float32", "exact"))
     assert (bits.automatic, constructions.get("kajitsuka2025_seq2seq").automatic) == (False, True)
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from rote.config import LARGEST, Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, NoPlan, Options, Plan, T, option
 from rote.constructions._data import check_sizes, wording
-from rote.errors import AssumptionError, CapacityError
+from rote.data.verification import unknown_sentence
+from rote.errors import AssumptionError, CapacityError, UsageError
 from rote.plot.sheet import Sheet
 from rote.theorems import Bound, Demand, Setting
 from rote.theorems._kajitsuka_theorem import BitExtraction, count_bags
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
     from rote.data import FactTable, SequenceTable
     from rote.data.verification import Verification
     from rote.models import Model
+    from rote.models.kinds.exact_transformer import ExactTransformerModel
     from rote.solvers.exact.memorise import Made
     from rote.solvers.exact.transformer import ExactTransformer, Precision
 
 __all__ = ["BitConstruction", "BitOptions", "check_tokens", "labelled", "lower_bounds"]
 
+TRIED = 1000
+"""Contexts that are no facts of each kind, random ones and near misses, that a model is asked."""
 _HOW = {"generic": "every weight read", "grouped": "after a check of every layer"}
 
 
@@ -59,6 +63,14 @@ class BitOptions(Options):
         None, "Bit extraction: A (provable), B (for floats) or C (fewest weights).", choices=("A", "B", "C")
     )
     with_positions: bool = option(False, "Bit extraction: the order of tokens counts.")
+    unknown: int | None = option(
+        None, "Say unknown to contexts that are no facts, but for a share of 2^-BITS of them.", metavar="BITS", min=1
+    )
+
+    def __post_init__(self) -> None:
+        bits = self.unknown
+        if bits is not None and (isinstance(bits, bool) or not isinstance(bits, int) or bits < 1):
+            raise UsageError(f"unknown must be a whole number of bits from 1, got {bits!r}.")
 
 
 B = TypeVar("B", bound=BitOptions)
@@ -144,8 +156,21 @@ class BitConstruction(Construction[T, B]):
     def admit(self, job: Job[T, B]) -> None:
         if job.arch.n_layers < LARGEST:
             super().admit(job)
+        self._check_unknown(job)
         job.progress("check the contexts", 0, 1, None)
         self.check_data(job)
+
+    def _check_unknown(self, job: Job[T, B]) -> None:
+        """Only variant A compares a key with those that it stores."""
+        if job.options.unknown is None:
+            return
+        if job.table.words is None:
+            raise UsageError("unknown is for contexts of tokens; leave it out for vectors.")
+        if job.options.variant not in (None, "A") or job.dtype != "exact":
+            raise UsageError(
+                "variants B and C store no keys, so they cannot say unknown; use variant A, which is exact, or leave "
+                "unknown out."
+            )
 
     @abstractmethod
     def check_data(self, job: Job[T, B]) -> None:
@@ -170,7 +195,13 @@ class BitConstruction(Construction[T, B]):
 
         arch, table, options = job.arch, cast("FactTable | SequenceTable", job.table), job.options
         net = self.statement.shallow(arch, table.n_facts)
-        if net is None or options.with_positions or job.dtype != "exact" or options.variant not in (None, "A"):
+        if (
+            net is None
+            or options.with_positions
+            or options.unknown
+            or job.dtype != "exact"
+            or options.variant not in (None, "A")
+        ):
             raise CapacityError(
                 f"no network of {arch.n_layers:,} layers and width {arch.d_mlp:,} was found for these "
                 f"{table.n_facts:,} facts; allow more depth or width, or leave the shape open."
@@ -192,7 +223,8 @@ class BitConstruction(Construction[T, B]):
     ) -> Mapping[str, Any]:
         from rote.models.kinds.exact_transformer import ExactTransformerModel
 
-        exact = cast(ExactTransformerModel, model).exact
+        model = cast(ExactTransformerModel, model)
+        exact = model.exact
         n_labels = table.n_facts * (exact.context if exact.task == "seq2seq" else 1)
         return {
             "task": exact.task,
@@ -205,7 +237,8 @@ class BitConstruction(Construction[T, B]):
             "total_bits": exact.total_bits,
             "padded_to": exact.positions_seen if exact.padding else None,
             **({"evaluator": results["exact"].evaluator} if "exact" in results else {}),
-            "lower_bounds": lower_bounds(exact, n_labels, len(exact.labels)),
+            **({"unknown": told_unknown(model, table)} if exact.knows_unknown else {}),
+            "lower_bounds": lower_bounds(exact, n_labels, exact.classes),
         }
 
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
@@ -223,6 +256,8 @@ class BitConstruction(Construction[T, B]):
             lines.append(
                 f"contexts of {c['shape']['context']} are padded to {c['padded_to']} positions, so that means are exact"
             )
+        if c.get("unknown"):
+            lines.append(unknown_sentence(c["unknown"]))
         recalled = f"{kept:,} of {c['facts']:,} facts recalled"
         exactly = f"in exact arithmetic, {_HOW.get(c['evaluator'], 'not run')}"
         if c["dtype"] == "exact":
@@ -232,6 +267,22 @@ class BitConstruction(Construction[T, B]):
             lines.append(f"{recalled} at {c['dtype']} by torch and referee; {also:,} {exactly}")
         lead = f": {c['facts']:,} facts{each} by {c['construction']}, variant {c['variant']}, {c['precision']}"
         return Sheet(place, lead, tuple(lines))
+
+
+def told_unknown(model: ExactTransformerModel, table: Any) -> dict[str, int]:
+    """What a model says of contexts that are no facts; the same ones whenever it is measured."""
+    import numpy as np
+    import torch
+
+    from rote.data import unknown_contexts
+
+    exact = model.exact
+    tried = unknown_contexts(table, TRIED, np.random.default_rng(0), ordered=exact.with_positions).all
+    said = model.module(torch.from_numpy(tried)).reshape(len(tried), -1) if len(tried) else torch.zeros(0, 1)
+    # A context is told as unknown if a label of it is: one that is no label, or label 0.
+    told = ((said <= 0) | (said >= len(exact.labels))).any(dim=1)
+    bits = exact.token_bits - table.n_facts.bit_length()
+    return {"bits": bits, "tried": len(tried), "told": int(told.sum())}
 
 
 def labelled(table: FactTable | SequenceTable) -> tuple[npt.NDArray[np.int64], tuple[int, ...]]:

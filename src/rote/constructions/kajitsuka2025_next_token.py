@@ -84,6 +84,7 @@ class _Construction(BitConstruction[Any, BitExtraction]):
         return memorise_sequences(
             table.contexts, labels, len(spelled), table.vocab, spelled,
             precision=precision, variant=variant, with_positions=job.options.with_positions, rng=job.rng,
+            unknown=job.options.unknown or 0,
         )  # fmt: skip
 
     def examples(self, rng: np.random.Generator) -> list[tuple[Any, Architecture]]:

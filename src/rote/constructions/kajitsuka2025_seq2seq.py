@@ -56,6 +56,7 @@ class _Construction(BitConstruction["SequenceTable", SequenceBitExtraction]):
         return memorise_sequences(
             table.contexts, labels, len(spelled), table.vocab, spelled, precision=precision,
             variant=check_variant(options.variant, precision), with_positions=options.with_positions, rng=job.rng,
+            unknown=options.unknown or 0,
         )  # fmt: skip
 
     def examples(self, rng: np.random.Generator) -> list[tuple[SequenceTable, Architecture]]:

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["Trained", "construction"]
 
 BITS = 1.0
-"""Bits of random targets that a parameter is planned for; benchmarks/trained.py trains at this load and above."""
+"""Bits of random targets that a parameter is planned for; `python benchmarks/capacity.py 0 60 trained` tries it."""
 COARSE = 0.5
 """The same where weights are rounded to 16 bits."""
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128)
+FEWEST_HEADS = 4
+"""Heads that are planned at least, where contexts have so many tokens: one or two mix long contexts badly."""
 MOST_HEADS = 4
 """Heads for each dimension of the stream: a wider stream is planned beyond that."""
 LARGER = (1.0, 1.5, 2.25)
@@ -112,9 +114,10 @@ class _Construction(TokenConstruction[Trained]):
             return 1
         each = COARSE if demand.dtype in ("bfloat16", "float16") else BITS
         bits = demand.n_facts * math.log2(max(2, demand.n_targets or demand.vocab))
+        least = min(FEWEST_HEADS, demand.context)
         beside = 2 * demand.vocab + demand.context + 3 * (shape.d_mlp or 0)
         rest = factor * bits / each - beside * width
-        return max(1, math.ceil(rest / (4 * width * (shape.d_head or width))))
+        return max(least, math.ceil(rest / (4 * width * (shape.d_head or width))))
 
     def _plan(self, demand: Demand, shape: Shape, width: int, factor: float) -> Plan:
         heads = shape.n_heads or self._heads(demand, shape, width, factor)

@@ -22,6 +22,7 @@ __all__ = [
     "Verification",
     "finite",
     "score_leads",
+    "unknown_sentence",
 ]
 
 NOT_MEASURED = "\0"
@@ -33,6 +34,14 @@ SHOWN_FAILURES = 10
 def finite(value: float) -> float | None:
     """A number for JSON; null where it is infinite or not a number."""
     return float(value) if math.isfinite(value) else None
+
+
+def unknown_sentence(record: Mapping[str, int]) -> str:
+    """What a certificate says about contexts that are no facts: `bits`, how many were `tried`, and `told` apart."""
+    return (
+        f"{record['told']:,} of {record['tried']:,} contexts that are no facts are told as unknown, with "
+        f"{record['bits']} bits a key"
+    )
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,8 @@ class Verification(Shown):
     """The referee's own forward pass, or, for a kind of model that it has none for, the model's."""
     measures: Mapping[str, Any] = field(default_factory=dict)
     """What else a kind of table has measured."""
+    unknown: Mapping[str, int] | None = None
+    """Contexts that are no facts: how many were tried, and told as such, for models that can say so."""
     others: tuple[Verification, ...] = ()
     """The same facts in the other number formats of the certificate, where they were asked for."""
     checked: tuple[str, ...] = ()
@@ -149,6 +160,8 @@ class Verification(Shown):
             record["max_error"] = finite(self.max_error)
         if self.evaluator is not None:
             record["evaluator"] = self.evaluator
+        if self.unknown is not None:
+            record["unknown"] = dict(self.unknown)
         return {**record, **self.measures, **self.claims_record()}
 
     def claims_record(self) -> dict[str, Any]:
@@ -172,6 +185,8 @@ class Verification(Shown):
         ]
         if self.n_failed > len(self.failures):
             lines.append(f"  and {self.n_failed - len(self.failures):,} more")
+        if self.unknown is not None:
+            lines.append(unknown_sentence(self.unknown))
         return Sheet(
             f"{kept:,} of {self.n_facts:,} facts recalled",
             f" at {self.dtype} ({100 * self.recall:.4g} %){margin}",

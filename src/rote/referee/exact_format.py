@@ -91,7 +91,7 @@ class Transformer:
     """Positions that attention averages over; those before the context hold the null token, whose id is `vocab`."""
     vocab: int
     labels: tuple[int, ...]
-    """The token id that label 0, 1, ... stands for."""
+    """The token id that label 0, 1, ... stands for; -1 for a label 0 that says that a context is no fact."""
     precision: str
     with_positions: bool
     d_in: int
@@ -120,7 +120,7 @@ def read_transformer(stored: Stored) -> Transformer:
             _count(config, "context", 1),
             _count(config, "positions_seen", 1),
             _count(config, "vocab", 1),
-            tuple(_count(dict(enumerate(labels)), i, 0) for i in range(len(labels))),
+            tuple(_count(dict(enumerate(labels)), i, -1 if i == 0 else 0) for i in range(len(labels))),
             {name: name for name in ("exact", "float64", "float32")}[config["precision"]],
             bool(config["with_positions"]),
             _count(config, "d_in", 0),
@@ -131,7 +131,13 @@ def read_transformer(stored: Stored) -> Transformer:
         ) from None
     inputs, between = model.d_in or 1 + model.with_positions, 1 + model.every_position
     fits = (first.n_in, first.n_out, second.n_in, second.n_out) == (inputs, between, between, 1)
-    if not fits or not model.labels or model.padding < 0 or model.positions_seen > 2 * model.context:
+    if (
+        not fits
+        or not model.labels
+        or max(model.labels) < 0
+        or model.padding < 0
+        or model.positions_seen > 2 * model.context
+    ):
         raise CheckpointError("the parts of the model do not fit together; a file was edited, build it again.")
     return model
 

@@ -25,11 +25,11 @@ from rote.referee import Stored
 from rote.referee.judges.exact_transformer import judge as exact_judge
 from rote.solvers.exact.checkpoint import read_transformer
 from rote.solvers.exact.grouped import grouped_labels
-from rote.solvers.exact.transformer import ExactTransformer
+from rote.solvers.exact.transformer import UNKNOWN, ExactTransformer
 
 __all__ = ["ExactModule", "ExactTransformerModel", "model"]
 
-NO_LABEL = "(no label: this context is not one of the facts)"
+NO_LABEL = "(unknown: this context is none of the facts)"
 IntArray = Any
 
 
@@ -138,19 +138,21 @@ class ExactTransformerModel(Model):
     def _spelled(self, label: float) -> str | None:
         known = self.exact.labels
         assert self.wording is not None, "labels of tokens need a vocabulary"
-        return self.wording.vocabulary[known[int(label)]] if label == int(label) and 0 <= label < len(known) else None
+        if label != int(label) or not 0 <= label < len(known) or known[int(label)] == UNKNOWN:
+            return None
+        return self.wording.vocabulary[known[int(label)]]
 
     def answers(self, words: Sequence[str], top: int) -> list[Answer]:
         """One label per sequence, or one per position."""
         labels = self._labels(torch.tensor([self.ids(words)]))[0]
         tokens = [self._spelled(label) for label in labels]
         if None in tokens:
-            return [Answer(NO_LABEL, 0.0, 0.0)]
+            return [Answer(NO_LABEL, 0.0, 0.0, unknown=True)]
         return [Answer(str(token), 1.0, label) for token, label in zip(tokens, labels, strict=True)]
 
     def first_answers(self, contexts: Any) -> list[str]:
         rows = self._labels(torch.tensor(contexts))
-        return [" ".join(self._spelled(label) or "(no label)" for label in row) for row in rows]
+        return [" ".join(self._spelled(label) or "(unknown)" for label in row) for row in rows]
 
     def trace(self, ids: Sequence[int]) -> dict[str, Any] | None:
         """The digits that the network shifts out of its weights, step by step."""
@@ -189,7 +191,9 @@ class ExactTransformerModel(Model):
     def _numbers(self, table: Table) -> Any:
         """The label number of every target; -2 for a target that no label stands for."""
         numbers = np.full(max(2, self.arch.vocab), -2, dtype=np.int64)
-        numbers[list(self.exact.labels)] = np.arange(len(self.exact.labels))
+        for number, token in enumerate(self.exact.labels):
+            if token != UNKNOWN:
+                numbers[token] = number
         return numbers[np.asarray(getattr(table, "targets", None))]
 
 

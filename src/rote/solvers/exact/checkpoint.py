@@ -12,7 +12,7 @@ from rote.config import LARGEST
 from rote.errors import CheckpointError
 from rote.solvers.exact.digits import DigitShape
 from rote.solvers.exact.storage import from_arrays, to_arrays
-from rote.solvers.exact.transformer import ExactTransformer
+from rote.solvers.exact.transformer import UNKNOWN, ExactTransformer
 
 __all__ = ["read_transformer", "transformer_arrays"]
 
@@ -72,7 +72,8 @@ def _number(config: Mapping[str, Any], key: str, least: int) -> int:
 def _labels(given: Any) -> tuple[int, ...]:
     if not isinstance(given, list) or not given:
         raise ValueError("labels must be a list")
-    if any(isinstance(label, bool) or not isinstance(label, int) or not 0 <= label <= LARGEST for label in given):
+    answers = given[1:] if given[0] == UNKNOWN and len(given) > 1 else given
+    if any(isinstance(label, bool) or not isinstance(label, int) or not 0 <= label <= LARGEST for label in answers):
         raise ValueError("labels must be token ids")
     return tuple(given)
 

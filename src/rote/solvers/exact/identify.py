@@ -60,15 +60,19 @@ def identify(
     fraction_bits: int = _HASH_BITS,
     floats: bool = False,
     limit: int | None = None,
+    apart: int = 0,
 ) -> Identity | None:
     """F1 for sequences (T, n) of numbers below n_numbers, all different as bags.
 
     `reader` makes the number from the inputs of the network where it is not the only input itself. `fraction_bits` is
     what the number format has for a fraction; with `floats` the stored way is a lookup. `limit` bounds the sums; None
-    is returned where none were found below it.
+    is returned where none were found below it. With `apart` every token has a drawn value, so many bits longer than it
+    takes to number the sequences: the sum of any other bag is one of theirs with a probability of 2^-apart at most.
     """
     read = {"x": 1} if reader is None else dict(reader)
     t, n = numbers.shape
+    if apart:
+        return _apart(numbers, n_numbers, rng, read, inputs, floats, limit, apart)
     hashed = _hashed(numbers, n_numbers, rng, read, inputs, fraction_bits, limit)
     usual = n << (2 * t.bit_length())
     if hashed is not None and t > _FEW and hashed.largest <= usual:
@@ -182,6 +186,38 @@ def _stored(
         return None
     network, how = _store(kept, values[kept], below, n_numbers, read, inputs, floats)
     return Identity(network, ids, how, len(kept), n * (below - 1))
+
+
+def _apart(
+    numbers: IntArray,
+    n_numbers: int,
+    rng: np.random.Generator,
+    read: Row,
+    inputs: tuple[str, ...],
+    floats: bool,
+    limit: int | None,
+    apart: int,
+) -> Identity | None:
+    """Values uniform in [0, A), A >= 2^apart T, for all tokens in use.
+
+    A bag that is none of the sequences has fewer of some token of any given one, so that their sums agree with
+    probability 1/A at most, and with probability T/A for any of them. The hash would not do: it is linear on its
+    pieces, and a + b = c + d makes sums agree however long its values are.
+    """
+    t, n = numbers.shape
+    kept = np.unique(numbers)
+    most = (1 << 61) if limit is None else min(limit, 1 << 61)
+    left = t.bit_length() + apart
+    while n << left <= most:
+        for _ in range(_DRAWS):
+            values = np.zeros(n_numbers, dtype=np.int64)
+            values[kept] = rng.integers(0, 1 << left, size=len(kept))
+            ids = values[numbers].sum(axis=1)
+            if len(np.unique(ids)) == t:
+                network, how = _store(kept, values[kept], 1 << left, n_numbers, read, inputs, floats)
+                return Identity(network, ids, how, len(kept), n * ((1 << left) - 1))
+        left += 1
+    return None
 
 
 def draw_values(

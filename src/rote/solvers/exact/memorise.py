@@ -18,7 +18,7 @@ from rote.solvers.exact.digits import DigitShape, memorise_digits
 from rote.solvers.exact.identify import Identity, identify
 from rote.solvers.exact.network import Assembler, Layer, Network, Row
 from rote.solvers.exact.slots import largest_key, memorise_slots
-from rote.solvers.exact.transformer import ExactTransformer, Precision, Task, Variant
+from rote.solvers.exact.transformer import UNKNOWN, ExactTransformer, Precision, Task, Variant
 
 __all__ = ["Made", "behind_mean", "check_variant", "label_network", "memorise_sequences", "with_carry"]
 
@@ -76,14 +76,19 @@ def memorise_sequences(
     variant: Variant,
     with_positions: bool,
     rng: np.random.Generator,
+    unknown: int = 0,
 ) -> Made:
     """One label a sequence (T,), or one a position (T, n); all contexts differ as bags of tokens (at positions).
 
-    With a label for every position equal tokens of one sequence have equal labels.
+    With a label for every position equal tokens of one sequence have equal labels. With `unknown`, for variant A, label
+    0 says that a sequence is none of these, and others get it but for a share of about 2^-unknown.
     """
     given = _input(contexts, vocab, precision, with_positions)
     task: Task = "next_token" if labels.ndim == 1 else "seq2seq"
-    found = _identified(given, precision, rng, task, len(contexts))
+    found = _identified(given, precision, rng, task, len(contexts), unknown)
+    if unknown:
+        assert variant == "A", "only variant A is 0 at numbers that are no keys"
+        labels, n_labels, label_ids = labels + 1, n_labels + 1, (UNKNOWN, *label_ids)
     first, keys, largest, factor = found.network, found.ids, found.largest, given.seen
     if task == "seq2seq":
         own = given.numbers[:, given.seen - contexts.shape[1] :]
@@ -119,7 +124,9 @@ def _report(found: Identity, second: Network, report: dict[str, Any]) -> dict[st
     }
 
 
-def _identified(given: _Input, precision: Precision, rng: np.random.Generator, task: Task, n_facts: int) -> Identity:
+def _identified(
+    given: _Input, precision: Precision, rng: np.random.Generator, task: Task, n_facts: int, unknown: int
+) -> Identity:
     limit = None if precision == "exact" else largest_key(precision)
     if task == "seq2seq":
         limit = ((1 << 61) if limit is None else limit) // given.n_numbers
@@ -132,7 +139,13 @@ def _identified(given: _Input, precision: Precision, rng: np.random.Generator, t
         fraction_bits=_FRACTION_BITS[precision],
         floats=precision != "exact",
         limit=limit,
+        apart=unknown,
     )
+    if found is None and unknown:
+        raise CapacityError(
+            f"{unknown} bits to tell other contexts from {n_facts:,} facts make sums of more than 61 bits; ask for "
+            "fewer bits of unknown."
+        )
     if found is None:
         other = "float64 or exact" if precision == "float32" else "exact"
         advice = f"use {other} weights" if precision != "exact" else "shorten the sequences"

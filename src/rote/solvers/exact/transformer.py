@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rote.solvers.exact.digits import DigitShape
 from rote.solvers.exact.network import Network
 
-__all__ = ["ATTENTION_PARAMS", "ExactTransformer", "Precision", "Task", "Variant"]
+__all__ = ["ATTENTION_PARAMS", "UNKNOWN", "ExactTransformer", "Precision", "Task", "Variant"]
 
 Task = Literal["next_token", "seq2seq"]
 Variant = Literal["A", "B", "C"]
@@ -22,6 +22,10 @@ Precision = Literal["exact", "float64", "float32"]
 
 ATTENTION_PARAMS = 2
 """W_V and W_O, both 1; W_Q and W_K are 0."""
+
+
+UNKNOWN = -1
+"""What label 0 stands for in a network that says so of contexts that are no facts; only label 0 may."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class ExactTransformer:
     """Positions that attention averages over: `context`, or the power of two above it in floating point."""
     vocab: int
     labels: tuple[int, ...]
-    """What label 0, 1, ... stands for: a token id, or the class of a vector example."""
+    """What label 0, 1, ... stands for: a token id, the class of a vector example, or UNKNOWN."""
     precision: Precision = "exact"
     variant: Variant = "A"
     with_positions: bool = False
@@ -47,6 +51,24 @@ class ExactTransformer:
     """Width of the input vectors; 0 for tokens."""
     shape: DigitShape | None = None
     """What the grouped evaluator of variant A needs to know."""
+
+    @property
+    def classes(self) -> int:
+        """Labels that are answers."""
+        return len(self.labels) - self.knows_unknown
+
+    @property
+    def knows_unknown(self) -> bool:
+        """Whether contexts that are no facts are told as such."""
+        return self.labels[0] == UNKNOWN
+
+    @property
+    def token_bits(self) -> int:
+        """Bits of the number that F1 draws for a token, in a network that tells unknown contexts."""
+        top = 0 if self.shape is None else self.shape.top
+        if self.task == "seq2seq":
+            top //= self.vocab * (self.context if self.with_positions else 1)
+        return (top // self.context).bit_length()
 
     @property
     def padding(self) -> int:

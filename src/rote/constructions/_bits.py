@@ -68,9 +68,9 @@ class BitOptions(Options):
     )
 
     def __post_init__(self) -> None:
-        bits = self.unknown
-        if bits is not None and (isinstance(bits, bool) or not isinstance(bits, int) or bits < 1):
-            raise UsageError(f"unknown must be a whole number of bits from 1, got {bits!r}.")
+        super().__post_init__()
+        if self.unknown is not None and self.unknown < 1:
+            raise UsageError(f"unknown must be a whole number of bits from 1, got {self.unknown}.")
 
 
 B = TypeVar("B", bound=BitOptions)
@@ -98,6 +98,8 @@ class BitConstruction(Construction[T, B]):
     def asked(self, demand: Demand, options: B) -> Demand:
         if options.variant not in (None, "A"):
             raise CapacityError(f"the size of variant {options.variant} depends on the data; build it to see.")
+        if options.unknown is not None:
+            raise CapacityError("with unknown the size depends on the tokens in use; build it to see.")
         return replace(demand, ordered=options.with_positions)
 
     def plan(self, demand: Demand) -> Plan | NoPlan:

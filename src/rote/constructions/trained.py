@@ -56,10 +56,11 @@ class Trained(Options):
     restarts: int = option(0, "Start anew so many times where facts are lost, and keep the best.", min=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, least in (("steps", 1), ("batch", 1), ("restarts", 0)):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise UsageError(f"{name} must be a whole number from {least}, got {value!r}.")
+            if value is not None and value < least:
+                raise UsageError(f"{name} must be at least {least}, got {value}.")
         if self.rate is not None and not (math.isfinite(self.rate) and self.rate > 0):
             raise UsageError(f"the learning rate must be a positive number, got {self.rate}.")
 

@@ -110,7 +110,7 @@ def test_auto_never_trains_and_plan_names_it_only_when_asked(table: FactTable) -
         ({"steps": 0}, "steps must be at least 1"),
         ({"rate": -1.0}, "learning rate must be a positive number"),
         ({"rate": float("nan")}, "learning rate must be a positive number"),
-        ({"batch": True}, "batch must be a whole number"),
+        ({"batch": True}, "a whole number or None for batch"),
         ({"restarts": -1}, "restarts must be at least 0"),
     ],
 )

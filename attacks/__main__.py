@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -28,6 +29,9 @@ def main() -> int:
         parser.error("minutes and tries are numbers above 0")
     if given.record is not None and not given.record.absolute().parent.is_dir():
         parser.error(f"there is no directory {given.record.absolute().parent} to record in")
+    # Ended from outside, also in the background: what was tried until then counts.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
     failed = 0
     for name in names:
         print(f"{name}: {campaign(name).title}", flush=True)

@@ -68,5 +68,23 @@ def test_what_can_be_gone_through_once_is_left_whole() -> None:
     assert [one.construction for one in rote.plan(TABLE, keys)] == ["dana2025_cor1"]
 
 
+def test_no_target_at_all_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text("a,b\nx,y\n")
+    with pytest.raises(UsageError, match="no column is named as a target"):
+        rote.read(file, target=[])
+
+
+def test_progress_of_other_kinds_is_nobody_s_mistake(tmp_path: Path) -> None:
+    """A sweep tells its progress to an object, a build to a function; the annotation has one name."""
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'seeds = 1\n[base]\nd_model = 4\ncontext = 2\nvocab = 12\nby = "dana2025_cor1"\n[grid]\nn_heads = [1]\n'
+    )
+    from rote.cli.main import run
+
+    assert run(["sweep", str(grid), "--db", str(tmp_path / "r.db"), "--json"]) == 0
+
+
 def test_a_workplace_may_be_a_text(tmp_path: Path) -> None:
     assert ROTE.build(TABLE, "dana2025_cor1", workplace=str(tmp_path)).folder.parent == tmp_path

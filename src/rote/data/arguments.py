@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, wraps
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, get_origin
 
 from rote.errors import UsageError
 
@@ -36,7 +36,6 @@ _WORDS = {
     "Mapping": "a mapping",
     "Architecture": "an Architecture",
     "Callable": "a function",
-    "Progress": "a function",
 }
 _LISTS = ("Sequence", "Iterable", "list")
 
@@ -44,6 +43,7 @@ _LISTS = ("Sequence", "Iterable", "list")
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """The function, behind a check of its arguments."""
     signature = inspect.signature(function)
+    declared = {name: _spelled(one.annotation, function) for name, one in signature.parameters.items()}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -52,13 +52,18 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError:
             return function(*args, **kwargs)  # which says in Python's own words what is missing or too much
         for name, value in given.items():
-            parameter = signature.parameters[name]
-            several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
             for one in value if several else (value,):
-                _check(f"rote.{function.__qualname__}", name, str(parameter.annotation), one)
+                _check(f"rote.{function.__qualname__}", name, declared[name], one)
         return function(*args, **kwargs)
 
     return call
+
+
+def _spelled(annotation: object, function: Callable[..., object]) -> str:
+    """An annotation as a text; the name of a kind of function, such as Progress, as what it stands for."""
+    named = function.__globals__.get(str(annotation))
+    return "Callable" if get_origin(named) is Callable else str(annotation)
 
 
 def check_fields(record: DataclassInstance) -> None:
@@ -95,7 +100,7 @@ def _is(part: str, value: object) -> bool:
         return type(value).__name__ in ("bool", "bool_")
     if name == "Mapping":
         return isinstance(value, Mapping)
-    if name in ("Callable", "Progress"):
+    if name == "Callable":
         return callable(value)
     if part == "Architecture":
         return type(value).__name__ == part

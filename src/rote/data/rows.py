@@ -181,6 +181,8 @@ class RawRows:
         self, targets: Sequence[str], columns: Sequence[str] | None, weight: str | None
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The context columns and several target columns; all other columns are context unless it is named."""
+        if not targets:
+            raise UsageError("no column is named as a target; name one, or leave the choice open.")
         twice = next((name for name, times in Counter(targets).items() if times > 1), None)
         if twice is not None:
             raise UsageError(f"column {twice!r} is named twice as a target.")

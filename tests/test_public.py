@@ -33,6 +33,7 @@ VERBS = [
     "audit",
     "bound",
     "bounds",
+    "bounds_frame",
     "build",
     "check",
     "condition",

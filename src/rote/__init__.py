@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rote.grafting import graft as graft
     from rote.grafting import prompts as prompts
     from rote.grafting import ungraft as ungraft
+    from rote.grids import bounds_frame as bounds_frame
     from rote.lab.entries import reproduce as reproduce
     from rote.lab.report import report as report
     from rote.measurement import measure as measure
@@ -115,6 +116,7 @@ _HOME = {
     "audit": "rote.analyse.audit",
     "bound": "rote.capacity",
     "bounds": "rote.capacity",
+    "bounds_frame": "rote.grids",
     "build": "rote.pipeline",
     "check": "rote.assumptions",
     "condition": "rote.theorems",

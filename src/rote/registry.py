@@ -34,10 +34,11 @@ class Registry(Generic[Entry]):
         if self._found is None:
             names = sorted(info.name for info in pkgutil.iter_modules(self.path) if not info.name.startswith("_"))
             modules = {name: importlib.import_module(f"{self.package}.{name}") for name in names}
-            self._found = {name: self._checked(name, getattr(m, self.what, None)) for name, m in modules.items()}
+            self._found = {name: self.checked(name, getattr(m, self.what, None)) for name, m in modules.items()}
         return self._found
 
-    def _checked(self, key: str, entry: Any) -> Entry:
+    def checked(self, key: str, entry: Any) -> Entry:
+        """An entry under its key, if it is one; it is not added."""
         fits = (
             isinstance(entry, type) and issubclass(entry, self.kind) if self.classes else isinstance(entry, self.kind)
         )
@@ -59,7 +60,7 @@ class Registry(Generic[Entry]):
         """Add an entry from outside of the package, for the life of the process; a duplicate key is refused."""
         if key in self.all():
             raise ValueError(f"{self.what} {key!r} is registered already.")
-        self._added[key] = self._checked(key, entry)
+        self._added[key] = self.checked(key, entry)
 
     def get(self, key: str) -> Entry:
         """The entry of that key, or an error that suggests the nearest."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rote.cli._output import JsonOption, emit_json
+from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._render import show
 from rote.plot.sheet import Grid, Sheet
 
@@ -19,7 +19,7 @@ __all__ = ["theorems"]
 
 
 def theorems(
-    name: Annotated[str | None, typer.Argument(help="Show this one in full.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this one in full; a key, or a file of your own.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List every theorem that rote knows, or show one in full.
@@ -28,11 +28,13 @@ def theorems(
 
         $ rote theorems dana2025_cor1
     """
-    from rote.theorems import get, registry
+    from rote.theorems import faults, get, registry
 
     if name is None:
         records = [_record(item) for item in registry().values()]
         emit_json(records) if as_json else show(_list(records))
+        for fault in faults():
+            console(stderr=True).print(str(fault), markup=False)
         return
     theorem = get(name)
     text = inspect.getdoc(sys.modules[type(theorem).__module__]) or theorem.statement

@@ -120,6 +120,11 @@ class Bound(Shown):
         return all(item.status != "not met" for item in self.conditions)
 
     @property
+    def open(self) -> tuple[str, ...]:
+        """The conditions of which nothing is known."""
+        return tuple(item.name for item in self.conditions if item.status == "unknown")
+
+    @property
     def bits_per_param(self) -> float | None:
         if self.facts is None or not self.params or self.bits_per_fact is None or math.isnan(self.bits_per_fact):
             return None

@@ -6,13 +6,12 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 from rote import capacity
 from rote.config import LARGEST, Architecture, check_dtype
 from rote.errors import RoteError, UnknownName, UsageError
-from rote.plot import Axis, Figure, Panel, Series
+from rote.grids import bounds_figure, why_not
 from rote.theorems import Bound, Demand, Setting, registry
 from rote.web.commands import command
 from rote.web.figures import figure_answer
@@ -33,8 +32,6 @@ Heads are as wide as the model unless told otherwise."""
 
 POINTS = 20
 _FIELDS = {"heads": "n_heads", "layers": "n_layers"}
-_KINDS = {"lower": "bound_lower", "upper": "bound_upper", "empirical": "reference", "order": "reference"}
-"""How a kind of bound is drawn."""
 
 
 def whole(query: Mapping[str, str], name: str, usual: int | None) -> int | None:
@@ -112,7 +109,7 @@ def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, A
     return {
         "axis": axis,
         "now": now,
-        "figure": figure_answer(_figure(axis, "linear" if query.get("linear") == "1" else "log", xs, lines)),
+        "figure": figure_answer(bounds_figure(axis, "linear" if query.get("linear") == "1" else "log", xs, lines)),
         "waiting": list(waiting),
         "bounds": [{**bound.to_dict(), "why": why_not(bound)} for bound in here],
         "params": parts.to_dict(),
@@ -120,36 +117,6 @@ def bounds_answer(query: Mapping[str, str], *, slow: bool = True) -> dict[str, A
         "dtype": setting.dtype,
         "command": bound_command(setting, tied),
     }
-
-
-def _figure(axis: str, scale: str, xs: list[int], lines: Mapping[str, list[Bound]]) -> Figure:
-    """Every bound along the axis, and below them, a row for each, where a theorem says nothing and why."""
-    # Lines that coincide are one line with several names.
-    groups: dict[tuple[str, tuple[int | None, ...]], list[str]] = {}
-    for name, line in lines.items():
-        groups.setdefault((line[0].kind, tuple(bound.facts for bound in line)), []).append(name)
-    series = []
-    for (kind, facts), names in groups.items():
-        # A line has a gap where the theorem is silent.
-        for speaks, run in groupby(zip(xs, facts, strict=True), key=lambda place: place[1] is not None):
-            if speaks:
-                x, y = zip(*run, strict=True)
-                texts = tuple(f"{kind}: {count:,} facts at {axis} = {at:,}" for at, count in zip(x, y, strict=True))
-                series.append(Series(", ".join(names), _KINDS[kind], x, y, texts=texts))
-    panels = [Panel("", Axis(axis, scale), Axis("facts", scale), tuple(series), names="ends")]
-    reasons = {name: list(map(why_not, line)) for name, line in lines.items() if line[0].kind != "order"}
-    silent = [name for name, why in reversed(reasons.items()) if any(why)]
-    lanes = [
-        (x, row, f"{name} says nothing at {axis} = {x:,}: {why}")
-        for row, name in enumerate(silent)
-        for x, why in zip(xs, reasons[name], strict=True)
-        if why
-    ]
-    if lanes:
-        x, y, why = zip(*lanes, strict=True)
-        rows = Axis("", names=tuple(silent))
-        panels.append(Panel("", Axis(axis, scale), rows, (Series("silent", "excluded", x, y, texts=why),)))
-    return Figure("Bounds", tuple(panels), alt=f"{len(series)} lines against {axis}")
 
 
 def _along(setting: Setting, axis: str, x: int, tied: bool, without: tuple[str, ...]) -> tuple[Bound, ...]:
@@ -161,16 +128,6 @@ def _along(setting: Setting, axis: str, x: int, tied: bool, without: tuple[str, 
     kruskal = None if setting.kruskal is None else min(setting.kruskal, arch.d_model)
     last = None if setting.distinct_last is None else min(setting.distinct_last, arch.vocab)
     return _bounds(Setting(arch, setting.dtype, setting.shared_context, kruskal, last, setting.n_facts), without)
-
-
-def why_not(bound: Bound) -> str:
-    """Why a bound has no number here; empty where it has one."""
-    failing = [f"{item.name}: {item.detail}" for item in bound.conditions if item.status == "not met"]
-    if failing:
-        return "; ".join(failing)
-    if bound.facts is None:
-        return "an order of magnitude, without constants" if bound.kind == "order" else "something it needs is unknown"
-    return ""
 
 
 def bound_command(setting: Setting, tied: bool) -> str:

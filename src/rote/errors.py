@@ -116,10 +116,10 @@ def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None
             raise UnknownName(what, str(name), known)
 
 
-def nearest(name: str, known: Iterable[str], n: int = 2) -> list[str]:
+def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The known names closest to `name`, best first; empty when none is close, or where it is too long to be one."""
     if len(name) > _LONGEST_NAME:
         return []
     lowered = {word.lower(): word for word in known}
-    found = difflib.get_close_matches(name.lower(), lowered, n=n, cutoff=0.55)
+    found = difflib.get_close_matches(name.lower(), lowered, n=2, cutoff=0.55)
     return [lowered[word] for word in found]

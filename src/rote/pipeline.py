@@ -130,14 +130,13 @@ def build_at(
     dtype: str | None = None,
     rng: np.random.Generator | int = 0,
     partial: bool = False,
-    progress: Progress = quiet,
 ) -> Memory:
     """One construction at exactly one shape, whatever it recalls; refusals are raised."""
     given = construction.Options() if options is None else options
     generator, seed = _as_generator(rng)
     number = construction.check_format(dtype)
     ready = construction.fitting(construction.prepare(table, given), given)
-    job = Job(ready, arch, given, number, generator, progress, partial)
+    job = Job(ready, arch, given, number, generator, partial=partial)
     construction.admit(job)
     return _certified(construction, job, construction.build(job), seed)[0]
 

@@ -37,11 +37,6 @@ class Divergence(Verification):
     """Contexts that contribute most: words, divergence, prior."""
 
     @property
-    def agreement(self) -> float:
-        """The share of contexts whose most likely token is also the model's."""
-        return self.recall
-
-    @property
     def kl_bits(self) -> float:
         return self.kl / math.log(2)
 

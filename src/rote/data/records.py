@@ -80,9 +80,9 @@ def _decoder(pairs: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecoder:
     return json.JSONDecoder(object_pairs_hook=pairs, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
 
 
-def read_toml(path: Path, *, refuse: type[RoteError] = DataError) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
-    text = read_plain(path, most=_MOST_TOML, refuse=refuse)
+    text = read_plain(path, most=_MOST_TOML)
     try:
         if _LONG_KEY.search(text) or any(len(_QUOTED_KEY.findall(line)) > MOST_DEPTH for line in text.split("\n")):
             raise ValueError(f"a key has more than {MOST_DEPTH} parts")
@@ -90,9 +90,9 @@ def read_toml(path: Path, *, refuse: type[RoteError] = DataError) -> dict[str, A
         _check_depth(record)
         _check_numbers(record)
     except RecursionError:
-        raise refuse(f"{path} is no valid TOML: {_too_deep()}.") from None
+        raise DataError(f"{path} is no valid TOML: {_too_deep()}.") from None
     except ValueError as error:
-        raise refuse(f"{path} is no valid TOML: {_worded(error)}.") from None
+        raise DataError(f"{path} is no valid TOML: {_worded(error)}.") from None
     return record
 
 

@@ -62,10 +62,10 @@ def in_bits(nats: float) -> float:
     return nats / math.log(2)
 
 
-def check_share(value: float, name: str, *, least: float = 0.0) -> float:
+def check_share(value: float, name: str) -> float:
     """A number in [0, 1), or an error that names it."""
-    if not (isinstance(value, (int, float)) and math.isfinite(value) and least <= value < 1):
-        raise UsageError(f"{name} must be a number from {least:g} up to, but not including, 1; got {value}.")
+    if not (isinstance(value, (int, float)) and math.isfinite(value) and 0 <= value < 1):
+        raise UsageError(f"{name} must be a number from 0 up to, but not including, 1; got {value}.")
     return float(value)
 
 

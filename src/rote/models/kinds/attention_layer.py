@@ -49,10 +49,6 @@ class AttentionLayer(nn.Module):
                 raise CheckpointError(f"{name} has shape {tuple(tensor.shape)}, this model needs {expected[name]}.")
             self.register_parameter(name, nn.Parameter(tensor.detach().clone(), requires_grad=False))
 
-    @property
-    def n_outputs(self) -> int:
-        return int(self.W_O.shape[1])
-
     def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         """What a directory holds of it: the kind, what the configuration says, and the tensors."""
         return "attention_layer", {"architecture": self.arch.to_dict()}, dict(self.state_dict())

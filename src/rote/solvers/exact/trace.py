@@ -63,8 +63,8 @@ class DigitTrace:
         return asdict(self)
 
 
-def digit_trace(model: ExactTransformer, ids: Sequence[int], position: int = -1) -> DigitTrace:
-    """Follow one context through the network; `position` is the one that is labelled, where all are."""
+def digit_trace(model: ExactTransformer, ids: Sequence[int]) -> DigitTrace:
+    """Follow one context through the network, to the label of its last token."""
     rows = [model.vocab] * model.padding + [int(i) for i in ids]
     seen = len(rows)
     numbers, tokens = [], []
@@ -75,7 +75,7 @@ def digit_trace(model: ExactTransformer, ids: Sequence[int], position: int = -1)
         tokens.append(_fraction(out[1]) if len(out) > 1 else Fraction(0))
     W_V, W_O = model.attention
     mean = sum(numbers, Fraction(0)) * W_V * W_O / seen
-    inputs = [mean] if model.task == "next_token" else [mean, tokens[model.padding :][position]]
+    inputs = [mean] if model.task == "next_token" else [mean, tokens[-1]]
     states = _states(model.second, inputs)
     longest = [max((_length(v) for v in layer), default=0) for layer in states]
     shown = [

@@ -17,6 +17,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,7 @@ def listing(path: str) -> Callable[[], str]:
 
 
 def campaigns() -> str:
-    """What every campaign has tried in all runs and in the last one, and what came of it."""
+    """What every campaign has tried in all runs and since its last failure, and what came of it."""
     from attacks.campaign import CAMPAIGNS, campaign
 
     record = json.loads((DOCS / "results" / "attacks.json").read_text(encoding="utf-8"))
@@ -241,12 +242,12 @@ def campaigns() -> str:
         for run in runs:
             counts.update(run["groups"])
         parts = ", ".join(f"{count:,} {group}" for group, count in sorted(counts.items()))
-        all_runs, last_run = (
-            [f"{sum(run['tries'] for run in some):,}", f"{sum(len(run['failures']) for run in some):,}"]
-            for some in (runs, runs[-1:])
-        )
-        rows.append((f"`{name}`", one.title, one.promise, *all_runs, *last_run, parts))
-    heads = ("tries, all runs", "failures", "tries, last run", "failures", "of all tries")
+        # Runs after the last one that found something: what holds of the code as it is.
+        since = list(takewhile(lambda run: not run["failures"], reversed(runs)))
+        tries, clean = (f"{sum(run['tries'] for run in some):,}" for some in (runs, since))
+        found = sum(len(run["failures"]) for run in runs)
+        rows.append((f"`{name}`", one.title, one.promise, tries, f"{found:,}", clean, parts))
+    heads = ("tries in all", "failures found", "tries since, without any", "of all tries")
     return _table(("campaign", "what is tried", "what must hold", *heads), rows)
 
 

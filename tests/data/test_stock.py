@@ -63,6 +63,17 @@ def test_code_in_a_directory_is_refused_and_does_not_run(hostile: Path, way: str
     assert not (hostile.parent / "ran").exists()
 
 
+@pytest.mark.parametrize("way", ["model", "tokenizer"])
+def test_the_library_is_told_not_to_trust_what_a_look_has_missed(
+    hostile: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(hostile / "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.OwnModel", None]}, tokenizer_class="Own")
+    monkeypatch.setattr("rote.data.stock.refuse_code", lambda folder: None)
+    with pytest.raises(CheckpointError, match="contains custom code"):
+        WAYS[way](hostile)
+    assert not (hostile.parent / "ran").exists()
+
+
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "generation_config.json"])
 def test_a_map_of_code_is_refused_by_name(tmp_path: Path, file: str) -> None:
     place = tiny_models.write_tiny(tmp_path / "model", "llama")

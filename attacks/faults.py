@@ -150,6 +150,7 @@ def fork(
     told, notes = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
     sys.stdout.flush()
     sys.stderr.flush()
+    gc.freeze()  # what is there already is not gone through in every child
     child = os.fork()
     if child == 0:
         _run(task, temporary, moments, told.fileno(), notes.fileno(), patience)

@@ -77,7 +77,7 @@ def run(
 ) -> Report:
     """Attack for so many seconds, or until so many tries are done."""
     report, started = Report(name, seed), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="rote-attack-") as place:
+    with tempfile.TemporaryDirectory(prefix="rote-attack-", ignore_cleanup_errors=True) as place:
         attack = campaign(name).trials(seed, Path(place))
         try:
             for trial in attack:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -210,6 +211,25 @@ def test_temporary_directories_go_away_in_every_way(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(shutil, "rmtree", slow)
     with pytest.raises(KeyboardInterrupt):
         part.close()
+    assert _names(tmp_path) == []
+
+
+def test_an_interruption_of_the_collector_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a finaliser raises is dropped with a traceback, so the interruption comes a moment later instead."""
+    parts, removed, interrupts = [Temporary(tmp_path, "x", directory=True)], shutil.rmtree, [KeyboardInterrupt]
+
+    def forget() -> None:
+        parts.clear()
+        time.sleep(20)
+
+    def slow(path: Path, ignore_errors: bool) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        removed(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", slow)
+    with pytest.raises(KeyboardInterrupt):
+        forget()
     assert _names(tmp_path) == []
 
 

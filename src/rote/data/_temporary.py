@@ -7,6 +7,7 @@ however that ends. So what carries such a name, was made on this machine by the 
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import hashlib
@@ -15,6 +16,7 @@ import platform
 import re
 import secrets
 import shutil
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +39,8 @@ _LONGEST = 200
 _MOST_TRIES = 100
 _REMOVALS = 5
 """A disk that failed once may do it the next time."""
+_MOMENT = 0.02
+"""Seconds after which the collector has surely returned."""
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 """What file systems say that have no use for syncing directories."""
 
@@ -53,7 +57,7 @@ class Temporary:
             self.path = near / f".{_short(stem)}.rote-{_HOST}-{secrets.token_hex(6)}"
             locks: list[int] = []
             # Before anything is made, so that an interruption at any moment finds it.
-            self._end = weakref.finalize(self, _end, os.getpid(), self.path, locks)
+            self._end = weakref.finalize(self, _forgotten, os.getpid(), self.path, locks)
             with contextlib.suppress(FileExistsError):
                 if directory:
                     os.mkdir(self.path, 0o700)
@@ -67,7 +71,9 @@ class Temporary:
 
     def close(self) -> None:
         """Remove it now, unless it was moved away."""
-        self._end()
+        known = self._end.detach()
+        if known is not None:
+            _end(*known[2])
 
 
 def held(path: Path) -> Callable[[], None] | None:
@@ -182,6 +188,18 @@ def _unlock(locks: list[int]) -> None:
 
 
 def _end(owner: int, path: Path, locks: list[int]) -> None:
-    if os.getpid() == owner:
-        remove(path)
-    _unlock(locks)
+    try:
+        if os.getpid() == owner:
+            remove(path)
+    finally:
+        _unlock(locks)
+
+
+def _forgotten(owner: int, path: Path, locks: list[int]) -> None:
+    """Called by the collector, who would drop an interruption with a traceback: it comes again a moment later."""
+    try:
+        _end(owner, path, locks)
+    except KeyboardInterrupt:
+        later = threading.Timer(_MOMENT, _thread.interrupt_main)
+        later.daemon = True
+        later.start()

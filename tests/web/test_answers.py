@@ -149,6 +149,7 @@ def test_answers_are_those_of_the_model(explorer: Explorer) -> None:
     about = explorer.ask(f"/api/models/{id_}")
     assert (about["context"], about["facts_known"]) == (2, True)
     assert explorer.ask(f"/api/models/{id_}/complete?prefix=f&position=0")["tokens"][0] == "F"
+    assert explorer.ask(f"/api/models/{id_}/complete?prefix=hydrogen&position=0")["tokens"] == []  # it is an answer
     assert explorer.ask(f"/api/models/{id_}/complete?prefix=&position=1")["tokens"][:4] == [
         "name", "group", "number", "period"]  # fmt: skip
     found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["Fe", "name"]})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import threading
 import time
 import zipfile
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+import rote
 from browser import Page, open_page
 from explorer import GRID, Explorer, results_of
 from rote import constructions
@@ -537,3 +539,46 @@ def test_the_first_paint_needs_no_plotly(browser: Any, explorer: Explorer) -> No
             "GET", page.evaluate("document.querySelector('script[src*=plotly]').getAttribute('src')")
         )
         assert (status, "immutable" in headers["cache-control"]) == (200, True)
+
+
+def test_a_model_that_cannot_be_loaded_is_not_opened_first(browser: Any, explorer: Explorer) -> None:
+    facts = explorer.folder / "long.csv"
+    long = " ".join(f"Donaudampfschifffahrtsgesellschaftskapitaen{k}" for k in range(12))
+    facts.write_text("topic,answer\n" + "".join(f"topic {k},{long} {k}\n" for k in range(6)))
+    table = rote.read(facts)
+    memory = rote.build(table, with_="mlp_fit", rng=0)
+    broken = memory.save(explorer.folder / "0-broken").folder / "model.safetensors"
+    memory.save(explorer.folder / "1-whole")
+    broken.write_bytes(broken.read_bytes()[:-1])
+    listed = [one["name"] for one in explorer.ask("/api/models")["models"]]
+    assert listed.index("0-broken") < listed.index("1-whole")
+    with open_page(browser, f"{explorer.address}/ask", size=(390, 844)) as opened:
+        page = opened.page
+        page.wait_for_selector("#inputs input")
+        chosen = page.locator("#models select option:checked").inner_text()
+        assert not chosen.startswith("0-broken")
+        whole = page.locator("#models option", has_text="1-whole").get_attribute("value")
+        page.locator("#models select").select_option(whole)
+        until(page, "document.querySelector('#about').textContent.startsWith('6 facts')")
+        page.fill("#inputs input", "topic")
+        page.wait_for_selector(".options li")
+        page.locator("#inputs input").press_sequentially(" 3")
+        page.press("#inputs input", "Enter")
+        until(page, "document.querySelector('.said')?.textContent.endsWith(' 3')")
+        assert page.locator(".options:visible").count() == 0
+        assert opened.overflow() == []
+        page.locator("#models select").select_option(
+            page.locator("#models option", has_text="0-broken").get_attribute("value")
+        )
+        page.wait_for_selector("#about .problem")
+    for name in ("0-broken", "1-whole"):
+        shutil.rmtree(explorer.folder / name)
+    facts.unlink()
+
+
+def test_the_lines_have_room_on_a_phone(browser: Any, explorer: Explorer) -> None:
+    with open_page(browser, f"{explorer.address}/capacity", size=(390, 844)) as opened:
+        until(opened.page, "document.querySelector('#chart')?.dataset.drawn")
+        axis = opened.page.evaluate("document.querySelector('#chart')._fullLayout.xaxis.range")
+        assert axis[0] > -0.5, "the axis begins where the lines do"
+        assert opened.overflow() == []

@@ -250,22 +250,31 @@ def _about(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 
 
 def _complete(args: dict[str, Any], notice: Notice) -> list[str]:
-    """Tokens that go on from a prefix: those that stand at this position in some fact first."""
+    """Tokens that go on from a prefix; where it is known which tokens stand at this position, these only."""
+    memory, facts = _model(args)
+    prefix, usual = args["prefix"].casefold(), _tokens_at(memory, facts, args["position"])
+
+    def rank(token: str) -> tuple[bool, int, str]:
+        return (not token.casefold().startswith(prefix), len(token), token)
+
+    return sorted((token for token in usual if prefix in token.casefold()), key=rank)[:12]
+
+
+def _tokens_at(memory: Memory, facts: Table | None, position: int) -> set[str]:
+    """The tokens of the facts at a position, or anywhere in a context where contexts differ in length; all tokens
+    where the facts are not at hand."""
+    import numpy as np
+
     from rote.data import PAD
 
-    memory, facts = _model(args)
-    prefix = args["prefix"].casefold()
-    usual: set[int] = set()
-    if facts is not None:
-        place = min(max(0, args["position"]), facts.context - 1)
-        usual = set(_contexts(facts)[:, place].tolist())
-
-    def rank(item: tuple[int, str]) -> tuple[bool, bool, int, str]:
-        number, token = item
-        return (number not in usual, not token.casefold().startswith(prefix), len(token), token)
-
-    fitting = [(i, t) for i, t in enumerate(memory.vocabulary) if t != PAD and prefix in t.casefold()]
-    return [token for _, token in sorted(fitting, key=rank)[:12]]
+    words, wording = memory.vocabulary, memory.model.wording
+    if wording is not None and wording.properties and wording.tokens == "cells" and position == wording.context - 1:
+        return set(wording.properties)
+    if facts is None:
+        return {*words} - {PAD}
+    place = min(max(0, position), facts.context - 1)
+    rows = _contexts(facts) if PAD in words else _contexts(facts)[:, place]
+    return {words[i] for i in np.unique(rows).tolist()} - {PAD}
 
 
 def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:

@@ -3,19 +3,28 @@ import { $, h, show, api, num, address, setAddress, commandLine, problem, drawFi
 const given = address();
 const state = { model: given.model || null, words: given.q ? given.q.split("\t") : null };
 let about = null, last = null;
+const brief = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
 const remember = () => setAddress({ model: state.model, q: state.words?.join("\t") });
 
-function chooser(models) {
+async function chooser(models) {
   if (!models.length) {
     show($("#models"), h("p", {}, "No model yet. ", h("a", { href: "/build" }, "Build one"), ", or start ", h("code", {}, "rote ui --dir"), " in a folder that holds model directories."));
     return;
   }
-  if (!models.some((m) => m.id === state.model)) { state.model = models[0].id; state.words = null; }
+  const named = models.some((m) => m.id === state.model);
+  if (!named) { state.model = models[0].id; state.words = null; }
   show($("#models"), h("select", { "aria-label": "Model", class: "full-width", onchange: (e) => { state.model = e.target.value; state.words = null; open(); } },
     models.map((m) => h("option", { value: m.id, selected: m.id === state.model }, `${m.name}${m.name.includes(m.construction) ? "" : `, ${m.construction}`} – ${num(m.facts)} facts`))));
+  // Where nobody chose, the first model that can be loaded is shown.
+  for (const m of named ? [] : models) {
+    $("#models select").value = state.model = m.id;
+    if (await open()) return;
+  }
+  if (!named) $("#models select").value = state.model = models[0].id;
   open();
 }
 
+/** Whether the model could be loaded. */
 async function open() {
   remember();
   show($("#about"), "Loading …");
@@ -26,7 +35,7 @@ async function open() {
   } catch (error) {
     show($("#about"), problem(error.message));
     $("#question").hidden = true;
-    return;
+    return false;
   }
   const c = about.certificate;
   show($("#about"), `${num(c.facts)} facts by ${c.construction}, ${num(c.params)} parameters, ${c.dtype}; ${about.vocab === null ? "asked in plain text" : `contexts of ${about.context} ${({ cells: "token", words: "word", chars: "character" })[about.tokens]}${about.context > 1 ? "s" : ""}, ${num(about.vocab)} tokens`}${about.facts_known ? "" : "; its facts are not at hand"}.`);
@@ -34,6 +43,7 @@ async function open() {
   inputs();
   show($("#examples"), about.examples.length ? "Try " : "", about.examples.slice(0, 4).map((e) => h("button", { type: "button", class: "chip", onclick: () => { state.words = about.tokens === "chars" ? [e.join("")] : e; inputs(); ask(); } }, e.join(about.tokens === "chars" ? "" : " · "))));
   if (state.words) ask();
+  return true;
 }
 
 /** One box a token where tokens are cells and few; else one box for the whole text. */
@@ -83,7 +93,11 @@ function combo(position, value, label) {
     if (e.key === "ArrowDown") { e.preventDefault(); if (list.hidden) complete(); else mark(active + 1); }
     else if (e.key === "ArrowUp") { e.preventDefault(); mark(active - 1); }
     else if (e.key === "Escape") close();
-    else if (e.key === "Enter" && active >= 0) { e.preventDefault(); choose(list.children[active].textContent); }
+    else if (e.key === "Enter") {
+      // A list that is still on its way must not open over the answer.
+      wish += 1;
+      if (active >= 0) { e.preventDefault(); choose(list.children[active].textContent); } else close();
+    }
     else if (e.key === "Tab" && active >= 0) choose(list.children[active].textContent);
   });
   return h("div", { class: `combo${single() ? " single" : ""}` }, box, list);
@@ -112,9 +126,9 @@ function answer(found) {
     : found.truth !== null ? (said === found.truth ? tag("done", "a fact, recalled") : tag("failed", `a fact: ${found.truth}`))
     : found.facts_known ? tag("", "not one of the facts: the answer means nothing") : null;
   say(`Answer: ${said}`);
-  show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: "said" }, said), " ", verdict),
+  show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: said.length > 80 ? "said long" : "said" }, said), " ", verdict),
     found.labels ? h("p", { class: "hint" }, "This model gives labels, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), known ? h("th", { scope: "col", class: "right" }, "true") : null, h("th", { scope: "col", class: "right" }, "logit"))),
-      h("tbody", {}, found.answers.map((a) => h("tr", {}, h("td", {}, a.token), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * a.probability}%` }))), h("td", { class: "right" }, share(a.probability)), known ? h("td", { class: "right" }, share(a.true)) : null, h("td", { class: "right" }, num(a.logit, 5)))))),
+      h("tbody", {}, found.answers.map((a) => h("tr", {}, h("td", {}, h("span", { class: "clamp", title: a.token.length > 60 ? a.token : null }, a.token)), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * a.probability}%` }))), h("td", { class: "right" }, share(a.probability)), known ? h("td", { class: "right" }, share(a.true)) : null, h("td", { class: "right" }, num(a.logit, 5)))))),
     commandLine(found.command));
 }
 
@@ -138,7 +152,7 @@ function headsPanel(found) {
   return h("section", { class: "panel", "aria-labelledby": "i1" }, h("h2", { id: "i1" }, "Heads"),
     h("p", {}, h("b", {}, num(v.n_saturated)), ` of ${num(v.heads.length)} head${v.heads.length > 1 ? "s" : ""} saturated (one token has all the weight but a millionth)`, saturated.length ? h("span", { class: "hint" }, `: ${saturated.slice(0, 12).map((x) => x.number + 1).join(", ")}${saturated.length > 12 ? ", …" : ""}`) : "", "."),
     h("div", { id: "heads-0", class: "chart short", role: "img", "aria-label": "Attention weight of every head on every token of the context" }),
-    serving.length ? [h("h3", {}, "Who serves this answer?"), h("p", { class: "hint" }, `The lead of “${v.answer}” over “${v.rival}” is ${num(v.lead)}: a sum over the heads, the last token's own vector (${num(v.skip)})${v.mlp === null ? "" : ` and the MLP (${num(v.mlp)})`}.`),
+    serving.length ? [h("h3", {}, "Who serves this answer?"), h("p", { class: "hint" }, `The lead of “${brief(v.answer)}” over “${brief(v.rival)}” is ${num(v.lead)}: a sum over the heads, the last token's own vector (${num(v.skip)})${v.mlp === null ? "" : ` and the MLP (${num(v.mlp)})`}.`),
       h("table", { class: "serving" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "head"), h("th", { scope: "col", class: "right" }, "part of the lead"), h("th", { scope: "col" }, "looks at"), h("th", { scope: "col", class: "right" }, "weight"))),
         h("tbody", {}, serving.map((x) => { const at = x.weights.indexOf(Math.max(...x.weights)); return h("tr", {}, h("td", {}, name(x), x.saturated ? h("span", { class: "tag" }, "saturated") : null), h("td", { class: "right" }, num(x.part)), h("td", {}, found.context[at]), h("td", { class: "right" }, num(x.weights[at]))); })))] : null);
 }

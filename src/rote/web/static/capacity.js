@@ -156,7 +156,8 @@ async function chart(found) {
   const box = $("#chart");
   const wide = box.clientWidth > 620;
   const [lines, lanes] = found.figure.panels.map((plot) => coloured(plot));
-  const rows = lanes ? lanes.layout.yaxis.tickvals.length : 0;
+  // On a narrow screen the names of the rows would leave no room for the lines; the table says the same.
+  const rows = box.clientWidth > 480 && lanes ? lanes.layout.yaxis.tickvals.length : 0;
   const height = (wide ? 380 : 300) + 19 * rows + (rows ? 24 : 0);
   const lane = rows ? (19 * rows) / (height - 60) : 0, bottom = lane ? lane + 0.05 : 0;
   const { range, trace } = endNames(lines, (height - 54) * (1 - bottom));

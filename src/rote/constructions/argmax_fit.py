@@ -117,7 +117,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
         shapes = [
             Architecture(heads, d, d, demand.context, demand.vocab) for d in widths if d > 1 for heads in (1, 2, 4, 8)
         ]
-        for arch in sorted(shapes, key=demand.cost):
+        for arch in sorted(shapes, key=lambda shape: shape.params(demand.convention)):
             if arch.params(demand.convention) < plan.params:
                 yield self.as_plan(arch, demand)
 

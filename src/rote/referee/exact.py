@@ -1,19 +1,23 @@
 """Exact evaluation of any affine-ReLU network, written from the definition of a layer and from nothing else.
 
 No rounding happens anywhere, every stored weight is read, and no construction is known here. What makes it bearable:
-samples on which a neuron's inputs agree share its value (a "cell"), numbers that fit are kept in 64 bits, and carried
-neurons are not computed again. Values are numerators over 2^shift and over one common denominator, so that the mean of
-any number of tokens is exact too.
+samples on which a neuron's inputs agree share its value (a "cell"), numbers that fit are kept in 64 bits, carried
+neurons are not computed again, and neither are those that bounds in floats, rounded outwards, show to be 0 behind ReLU.
+Values are numerators over 2^shift and over one common denominator, so that the mean of any number of tokens is exact
+too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
 if TYPE_CHECKING:
     from rote.referee.exact_format import AnyLayer, AnyNetwork
@@ -22,6 +26,10 @@ __all__ = ["Values", "evaluate", "labels_of", "whole"]
 
 _CHUNK = 4096
 _SMALL = 62
+_SCALE = 480
+"""Bits before or behind the point that a number may have to be bounded in floats."""
+_FEW = 64
+"""Layers with more neurons than this look for those that are 0 first."""
 _WIDE = 12
 """Rows with more terms than this look for samples that agree before they multiply."""
 
@@ -90,6 +98,11 @@ class _Neuron:
     bits: int
     """No numerator has more."""
 
+    @cached_property
+    def edges(self) -> tuple[float, float]:
+        """About the smallest and the largest value, without the denominator."""
+        return _float(int(self.numerators.min()), self.shift), _float(int(self.numerators.max()), self.shift)
+
 
 def evaluate(network: AnyNetwork, inputs: Sequence[Values], *, chunk: int = _CHUNK) -> tuple[Values, ...]:
     """The outputs of the network for many samples; `inputs` has one column of values per input neuron."""
@@ -101,8 +114,9 @@ def evaluate(network: AnyNetwork, inputs: Sequence[Values], *, chunk: int = _CHU
         return tuple(Values(np.zeros(0, dtype=np.int64)) for _ in range(network.n_out))
     # Samples in order of the first input, so that a chunk is a neighbourhood, in which most neurons take few values.
     order = np.argsort(inputs[0].numerators, kind="stable")
+    layers = [_Rows.of(layer, denominator) for layer in network.layers]
     parts = [
-        _run(network, [Values(c.numerators[part], c.shift) for c in inputs], denominator)
+        _run(layers, [Values(c.numerators[part], c.shift) for c in inputs], denominator)
         for part in np.array_split(order, -(-n // chunk))
     ]
     back = np.empty(n, dtype=np.int64)
@@ -120,11 +134,12 @@ def _joined(parts: list[Values], back: Array, denominator: int) -> Values:
     return Values(numerators[back], shift, denominator)
 
 
-def _run(network: AnyNetwork, inputs: list[Values], denominator: int) -> list[Values]:
+def _run(layers: list[_Rows], inputs: list[Values], denominator: int) -> list[Values]:
     neurons = [_first(column) for column in inputs]
     joins: _Joins = {}
-    for layer in network.layers:
-        neurons = _layer(layer, neurons, denominator, joins)
+    nothing = _Neuron(_Cells(np.zeros(len(inputs[0]), dtype=np.int64), 1), np.zeros(1, dtype=np.int64), 0, 0)
+    for layer in layers:
+        neurons = _layer(layer, neurons, denominator, joins, nothing)
     return [Values(n.numerators[n.cells.index], n.shift) for n in neurons]
 
 
@@ -139,11 +154,62 @@ def _bits(numbers: Array) -> int:
     return int(max(abs(int(numbers.max())), abs(int(numbers.min())))).bit_length()
 
 
-def _layer(layer: AnyLayer, before: list[_Neuron], denominator: int, joins: _Joins) -> list[_Neuron]:
-    terms: list[list[tuple[int, int, int]]] = [[] for _ in range(layer.n_out)]
-    for row, column, numerator, shift in layer.entries():
-        terms[row].append((column, numerator, shift))
-    return [_neuron(row, before, denominator, layer.relu, joins) for row in terms]
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """A layer by rows, and its weights in floats for bounds."""
+
+    terms: list[list[tuple[int, int, int]]]
+    """Of every row: column, numerator and shift."""
+    relu: bool
+    weights: Any
+    sizes: Any
+    """|W|."""
+    bias: Array
+    """Times the denominator of the inputs."""
+
+    @classmethod
+    def of(cls, layer: AnyLayer, denominator: int) -> _Rows:
+        terms: list[list[tuple[int, int, int]]] = [[] for _ in range(layer.n_out)]
+        entries = list(layer.entries())
+        for row, column, numerator, shift in entries:
+            terms[row].append((column, numerator, shift))
+        if not layer.relu or layer.n_out <= _FEW:
+            return cls(terms, layer.relu, None, None, np.zeros(0))
+        values = np.array([_float(p, f) for _, _, p, f in entries])
+        rows, columns = np.array([entry[:2] for entry in entries]).T
+        inner = columns >= 0
+        weights = csr_matrix((values[inner], (rows[inner], columns[inner])), (layer.n_out, layer.n_in))
+        bias = np.zeros(layer.n_out)
+        np.add.at(bias, rows[~inner], values[~inner] * denominator)
+        return cls(terms, layer.relu, weights, abs(weights), bias)
+
+    def busy(self, before: list[_Neuron]) -> Iterable[int]:
+        """Rows that are not known to be 0: numbers and sums are off by less than what is added to the bounds."""
+        if self.weights is None:
+            return range(len(self.terms))
+        low, high = np.array([neuron.edges for neuron in before]).T
+        # Halves first, so that no sum of two finite numbers is infinite.
+        middle, reach = low / 2 + high / 2, high / 2 - low / 2
+        largest = self.sizes @ np.maximum(np.abs(low), np.abs(high)) + np.abs(self.bias)
+        off = (np.diff(self.weights.indptr) + 8) * 2.0**-49 * largest
+        with np.errstate(invalid="ignore", over="ignore"):
+            most = self.weights @ middle + self.sizes @ reach + self.bias + off
+        return np.flatnonzero(~(most <= 0)).tolist()
+
+
+def _float(numerator: int, shift: int) -> float:
+    """numerator / 2^shift but for a relative error of 2^-53; not a number where it, or a product of two, has none."""
+    size = numerator.bit_length() - shift
+    return numerator / (1 << shift) if not numerator or -_SCALE < size < _SCALE else math.nan
+
+
+def _layer(layer: _Rows, before: list[_Neuron], denominator: int, joins: _Joins, nothing: _Neuron) -> list[_Neuron]:
+    neurons = [nothing] * len(layer.terms)
+    for row in layer.busy(before):
+        # What is 0 adds nothing.
+        terms = [term for term in layer.terms[row] if term[0] < 0 or before[term[0]] is not nothing]
+        neurons[row] = _neuron(terms, before, denominator, layer.relu, joins)
+    return neurons
 
 
 def _neuron(
@@ -182,11 +248,19 @@ def _neuron(
 def _summed(
     cells: _Cells, columns: list[Array], factors: list[int], constant: int, shift: int, bits: int, relu: bool
 ) -> _Neuron:
-    small = bits <= _SMALL and all(column.dtype != object for column in columns)
-    total: Array = np.full(cells.count, constant, dtype=np.int64 if small else object)
-    for column, factor in zip(columns, factors, strict=True):
-        part = column if small else column.astype(object)
-        total = total + part * factor
+    short = all(column.dtype != object for column in columns)
+    small = bits <= _SMALL and short
+    if relu and short and not small:
+        positive = np.flatnonzero(~_negative(columns, factors, constant, cells.count))
+        rest = [column[positive] for column in columns]
+        # A column that is 0 here may have any factor.
+        sizes = [_bits(c) and _bits(c) + f.bit_length() for c, f in zip(rest, factors, strict=True)]
+        bits = max([constant.bit_length(), *sizes]) + (len(rest) + 1).bit_length()
+        total: Array = np.zeros(cells.count, dtype=np.int64 if bits <= _SMALL else object)
+        total[positive] = _total(rest, factors, constant, len(positive), bits <= _SMALL)
+        small = bits <= _SMALL
+    else:
+        total = _total(columns, factors, constant, cells.count, small)
     if relu:
         total = np.maximum(total, 0)
     if not small:
@@ -194,6 +268,28 @@ def _summed(
         if bits <= _SMALL:
             total = total.astype(np.int64)
     return _Neuron(cells, total, shift, bits)
+
+
+def _total(columns: list[Array], factors: list[int], constant: int, count: int, small: bool) -> Array:
+    total: Array = np.full(count, constant, dtype=np.int64 if small else object)
+    for column, factor in zip(columns, factors, strict=True):
+        if not small:
+            total = total + column.astype(object) * factor
+        elif factor.bit_length() <= _SMALL:
+            total = total + column * factor
+        # A longer factor fits only where the column is 0.
+    return total
+
+
+def _negative(columns: list[Array], factors: list[int], constant: int, count: int) -> npt.NDArray[np.bool_]:
+    """Cells whose sum is negative for sure, by floats and what these can be off by."""
+    start = _float(constant, 0)
+    about, largest = np.full(count, start), np.full(count, abs(start))
+    for column, factor in zip(columns, factors, strict=True):
+        term = column * _float(factor, 0)
+        about += term
+        largest += np.abs(term)
+    return np.asarray(about + (len(columns) + 8) * 2.0**-49 * largest < 0)
 
 
 def _split(numerator: int, shift: int) -> tuple[int, int]:

@@ -24,6 +24,10 @@ __all__ = ["ReluTransformer", "SparseLinear", "chain", "dense_weights", "tensors
 
 _DENSE = 4096
 """Layers with more places than this keep only their non-zero weights."""
+_TOGETHER = 2048
+"""Rows that go through a chain together."""
+_WIDE = 256
+"""Layers with more neurons than this leave out those that are 0."""
 
 
 def dense_weights(layer: Layer, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -73,20 +77,93 @@ class SparseLinear(nn.Module):
         """Rows (B, n_in) to (B, n_out)."""
         return (self._matrix() @ x.T).T + self.bias
 
+    def busy(self, x: Tensor, read: Tensor | None) -> Tensor:
+        """Numbers of the outputs that may be positive in some row of x.
+
+        `read` are the numbers of the inputs that x has; the others are 0. Bounds of the inputs bound the outputs, with
+        room for rounding in any order of summation. What is not a number is not known to be 0.
+        """
+        low, high = torch.zeros(2, self.n_in, dtype=torch.float64)
+        at = slice(None) if read is None else read
+        low[at], high[at] = x.amin(dim=0).double(), x.amax(dim=0).double()
+        weight, bias, starts = self.weight.double(), self.bias.double(), self.get_buffer("starts")
+        places = (starts, self.get_buffer("columns"))
+        sizes = _csr(*places, weight.abs(), (self.n_out, self.n_in))
+        largest = sizes @ torch.maximum(low.abs(), high.abs()) + bias.abs()
+        rounded = 4 * (starts.diff() + 4) * torch.finfo(self.weight.dtype).eps * largest
+        middle, reach = (low + high) / 2, (high - low) / 2
+        most = _csr(*places, weight, (self.n_out, self.n_in)) @ middle + sizes @ reach + bias + rounded
+        return torch.as_tensor((~(most <= 0)).nonzero()[:, 0])
+
+    def part(self, x: Tensor, read: Tensor | None, kept: Tensor) -> Tensor:
+        """The outputs of these numbers, for rows x of the inputs `read`."""
+        starts, columns = self.get_buffer("starts"), self.get_buffer("columns")
+        counts = starts.diff()[kept]
+        before = counts.cumsum(0) - counts
+        entries = torch.arange(int(counts.sum())) + torch.repeat_interleave(starts[kept] - before, counts)
+        rows, cols = torch.repeat_interleave(torch.arange(len(kept)), counts), columns[entries]
+        if read is not None:
+            place = torch.full((self.n_in,), -1)
+            place[read] = torch.arange(len(read))
+            there = place[cols] >= 0
+            rows, entries, cols = rows[there], entries[there], place[cols][there]
+        begins = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(rows, minlength=len(kept)).cumsum(0)])
+        matrix = _csr(begins, cols, self.weight[entries], (len(kept), x.shape[1]))
+        return (matrix @ x.T).T + self.bias[kept]
+
     def _matrix(self) -> Tensor:
-        # Torch calls its sparse matrices a beta feature, once in every process; there is nothing to be done about it.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.sparse_csr_tensor(
-                self.get_buffer("starts"), self.get_buffer("columns"), self.weight, (self.n_out, self.n_in)
-            )
+        places = self.get_buffer("starts"), self.get_buffer("columns")
+        return _csr(*places, self.weight, (self.n_out, self.n_in))
 
 
-def chain(network: Network, dtype: torch.dtype) -> nn.Sequential:
-    """The network as a chain of affine maps and ReLU, on rows (B, n_in)."""
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    # Torch calls its sparse matrices a beta feature, once in every process; there is nothing to be done about it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.sparse_csr_tensor(starts, columns, values, shape)
+
+
+class Chain(nn.Sequential):
+    """Affine maps and ReLU, on rows (B, n_in).
+
+    Many rows are taken in the order of their first input, some at a time. In such a neighbourhood most neurons of a
+    wide layer are 0 behind ReLU; those that bounds show to be are left out, which changes no number.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        layers = list(self)
+        if len(x) <= _TOGETHER or not any(isinstance(layer, SparseLinear) for layer in layers):
+            return self._all(layers, x)
+        order = torch.argsort(x[:, 0])
+        starts = range(0, len(order), _TOGETHER)
+        out = torch.cat([self._neighbours(layers, x[order[start : start + _TOGETHER]]) for start in starts])
+        return torch.empty_like(out).index_copy_(0, order, out)
+
+    @staticmethod
+    def _all(layers: list[nn.Module], x: Tensor) -> Tensor:
+        for layer in layers:
+            x = layer(x)
+        return x
+
+    @staticmethod
+    def _neighbours(layers: list[nn.Module], x: Tensor) -> Tensor:
+        read: Tensor | None = None
+        for layer, after in zip(layers, [*layers[1:], None], strict=True):
+            if not isinstance(layer, SparseLinear):
+                x = layer(x)
+                continue
+            wide = layer.n_out > _WIDE and isinstance(after, nn.ReLU)
+            kept = layer.busy(x, read) if wide else torch.arange(layer.n_out)
+            x, read = layer.part(x, read, kept), kept if wide else None
+        return x
+
+
+def chain(network: Network, dtype: torch.dtype) -> Chain:
+    """The network as a chain of affine maps and ReLU."""
     parts: list[nn.Module] = []
     for layer in network.layers:
-        if layer.n_in * layer.n_out > _DENSE:
+        # Behind a wide layer only a sparse one can leave inputs out.
+        if layer.n_in * layer.n_out > _DENSE or layer.n_in > _WIDE:
             parts.append(SparseLinear(layer, dtype))
         else:
             linear = nn.Linear(layer.n_in, layer.n_out, dtype=dtype)
@@ -94,7 +171,7 @@ def chain(network: Network, dtype: torch.dtype) -> nn.Sequential:
             parts.append(linear.requires_grad_(False))
         if layer.relu:
             parts.append(nn.ReLU())
-    return nn.Sequential(*parts)
+    return Chain(*parts)
 
 
 def tensors_of(exact: ExactTransformer) -> dict[str, Tensor]:

@@ -16,7 +16,8 @@ from rote.referee.outputs import Labels, ModuleOutputs
 
 __all__ = ["judge"]
 
-_NUMBERS_AT_ONCE = 8_000_000
+_ROWS_AT_ONCE = 1 << 17
+"""The more, the closer together are those that a module runs at a time."""
 
 
 class ExactTransformerJudge(Judge):
@@ -37,7 +38,7 @@ class ExactTransformerJudge(Judge):
 
     def module_outputs(self, stored: Stored, module: nn.Module, dtype: str) -> Labels:
         model, said = read_transformer(stored), ModuleOutputs(module, dtype).said
-        rows = max(1, _NUMBERS_AT_ONCE // (model.width * model.positions_seen))
+        rows = max(1, _ROWS_AT_ONCE // model.positions_seen)
         return Labels(
             lambda *inputs: said(inputs), model.labels, every_position=model.every_position, rows_at_once=rows
         )

@@ -149,9 +149,15 @@ def _hashed(
                 if made is None:
                     break
                 ids = made.values(n_numbers)[numbers].sum(axis=1)
-                if len(np.unique(ids)) == t:
+                if _differ(ids):
                     return Identity(made.network(read, inputs), ids, "hashed", None, n << left)
     return None
+
+
+def _differ(ids: IntArray) -> bool:
+    """Whether no two are equal; sorting is faster than counting."""
+    ordered = np.sort(ids)
+    return not bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _draw(
@@ -213,7 +219,7 @@ def _apart(
             values = np.zeros(n_numbers, dtype=np.int64)
             values[kept] = rng.integers(0, 1 << left, size=len(kept))
             ids = values[numbers].sum(axis=1)
-            if len(np.unique(ids)) == t:
+            if _differ(ids):
                 network, how = _store(kept, values[kept], 1 << left, n_numbers, read, inputs, floats)
                 return Identity(network, ids, how, len(kept), n * ((1 << left) - 1))
         left += 1
@@ -235,7 +241,7 @@ def draw_values(
             values = np.zeros(n_numbers, dtype=np.int64)
             values[kept] = rng.integers(0, below, size=len(kept))
             ids = values[numbers].sum(axis=1)
-            if len(np.unique(ids)) == t:
+            if _differ(ids):
                 return values, ids, below
     raise OverflowError("the sums of some sequences are equal")
 
@@ -279,14 +285,15 @@ def distinguishing(numbers: IntArray) -> IntArray:
     counts = np.diff(np.append(starts, len(tokens)))
     tokens, docs = tokens[starts], docs[starts]
     distinct, first, spread = np.unique(tokens, return_index=True, return_counts=True)
-    class_of, size = np.zeros(t, dtype=np.int64), [t]
+    class_of, size, n_classes = np.zeros(t, dtype=np.int64), np.zeros(t, dtype=np.int64), 1
+    size[0] = t
     kept = []
     for at in np.argsort(-spread, kind="stable"):
         own = slice(int(first[at]), int(first[at] + spread[at]))
         members = docs[own]
         _, index, amount = np.unique(class_of[members] * (n + 1) + counts[own], return_inverse=True, return_counts=True)
         index = index.reshape(-1)
-        whole_class = np.array(size)[class_of[members]]
+        whole_class = size[class_of[members]]
         moves = amount[index] < whole_class
         if not moves.any():
             continue
@@ -297,8 +304,8 @@ def distinguishing(numbers: IntArray) -> IntArray:
             if size[old] == len(group):
                 continue
             size[old] -= len(group)
-            class_of[group] = len(size)
-            size.append(len(group))
-        if len(size) == t:
+            size[n_classes], class_of[group] = len(group), n_classes
+            n_classes += 1
+        if n_classes == t:
             break
     return np.array(kept, dtype=np.int64)

@@ -5,7 +5,7 @@ labels uniform. The plain reference in the same run is interpolation by ReLU: th
 
     python benchmarks/exact.py                 all rows
     python benchmarks/exact.py A B C next n seq2seq referee     only these
-    python benchmarks/exact.py large           a million facts in float64, 4 tokens of 256 and 256 answers; not in all rows
+    python benchmarks/exact.py large           a million facts in float64, which takes minutes
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def campaigns() -> str:
         counts = Counter[str]()
         for run in runs:
             counts.update(run["groups"])
-        parts = ", ".join(f"{count:,} {group}" for group, count in sorted(counts.items()))
+        parts = "; ".join(f"{count:,} {group}" for group, count in sorted(counts.items()))
         # Runs after the last one that found something: what holds of the code as it is.
         since = list(takewhile(lambda run: not run["failures"], reversed(runs)))
         tries, clean = (f"{sum(run['tries'] for run in some):,}" for some in (runs, since))

@@ -161,13 +161,17 @@ def _tidy(output: str) -> str:
 @contextlib.contextmanager
 def _workplace() -> Iterator[None]:
     """A directory of its own with the example files; colours off, as for a log."""
-    kept = {name: os.environ.pop(name, None) for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")}
+    names = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "ROTE_PROGRESS")
+    kept = {name: os.environ.pop(name, None) for name in names}
+    # How long something takes is another matter on every machine.
+    os.environ["ROTE_PROGRESS"] = "0"
     with tempfile.TemporaryDirectory() as place:
         shutil.copytree(DOCS / "examples", place, dirs_exist_ok=True)
         try:
             with contextlib.chdir(place):
                 yield
         finally:
+            del os.environ["ROTE_PROGRESS"]
             os.environ.update({name: value for name, value in kept.items() if value is not None})
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from rote.data.verification import Verification
 from rote.errors import CapacityError, CheckpointError, FactsLost, RoteError, UnknownName, UsageError
 from rote.memory import Memory, Staging
 from rote.models import Model, folders
+from rote.solvers.record import Attempt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,8 +76,10 @@ def build(
     rng: np.random.Generator | int = 0,
     partial: bool = False,
     drop_unfit: bool = False,
+    keep_best: bool = False,
     workplace: Path | None = None,
     progress: Progress = quiet,
+    attempt: Callable[[Attempt], None] | None = None,
 ) -> Memory:
     """A model that recalls every fact, by construction and without a gradient step on the whole.
 
@@ -86,6 +89,8 @@ def build(
     `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
     `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
     refused; with `drop_unfit` they are left out, and the directory lists them. Temporary files go to `workplace`.
+    With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished. `progress` is
+    told about stages, and `attempt` what is tried next.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
@@ -99,12 +104,19 @@ def build(
         number = construction.check_format(dtype)
         # Every attempt starts from the seed, so that naming the construction and the shape gives the same weights.
         generator, seed = _as_generator(rng)
+        wanted = partial or keep_best
         job = Job(
-            choice.table, plan.architecture, choice.options, number, generator, progress, partial, shape, workplace
+            choice.table, plan.architecture, choice.options, number, generator, progress, wanted, shape, workplace
         )
+        if attempt is not None:
+            attempt(_next_attempt(plan, attempts))
         try:
             construction.admit(job)
             memory, verdict = _certified(construction, job, construction.build(job), seed)
+        except KeyboardInterrupt:
+            if keep_best and any(one.memory is not None for one in attempts):
+                return _best_or_refusal(table, attempts, partial=True)
+            raise
         except FactsLost as error:
             attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}"))
             continue
@@ -119,6 +131,13 @@ def build(
             Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory)
         )
     return _best_or_refusal(table, attempts, partial)
+
+
+def _next_attempt(plan: Plan, attempts: list[Refused]) -> Attempt:
+    kept = [one.memory.certificate for one in attempts if one.memory is not None]
+    best = max((one.recall.get(one.dtype, 0.0) for one in kept), default=None)
+    shape = words(plan.architecture)
+    return Attempt(len(attempts) + 1, _MOST_ATTEMPTS, plan.construction, shape, plan.params, best)
 
 
 def build_at(
@@ -288,7 +307,7 @@ def _certified(
         (folder / name).write_bytes(content)
     results: dict[str, Verification] = {}
     for dtype in dict.fromkeys((job.dtype, *construction.formats(job.dtype))):
-        job.progress(f"verify {dtype}", 0, 1, None)
+        job.progress(f"verify {dtype}", 0, job.table.n_facts, None)
         results[dtype] = _judged(folder, model, job.table, dtype, progress=job.progress)
         if not results[job.dtype].passed and not job.partial:
             # Where facts are lost at the format asked for, the others are not worth the time.

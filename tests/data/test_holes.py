@@ -75,7 +75,8 @@ def test_a_weight_has_no_token_that_could_stand_for_it(tmp_path: Path) -> None:
 
 def test_sequences_and_distributions_settle_holes_too(tmp_path: Path) -> None:
     pairs = written(tmp_path, "a,b,y,z\n1,2,3,4\n5,,6,7\n")
-    assert rote.read(pairs, target="y,z", on_missing="skip").n_facts == 1
+    assert rote.read(pairs, kind="sequences", target="y,z", on_missing="skip").n_facts == 1
+    assert rote.read(pairs, target="y,z", on_missing="skip").n_facts == 2
     counts = written(tmp_path, "a,next,count\nx,1,2\nx,2,3\n,1,1\n")
     table = rote.read(counts, on_missing="skip")
     assert (table.kind, table.n_facts) == ("distributions", 1)

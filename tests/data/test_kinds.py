@@ -82,8 +82,9 @@ def test_what_a_file_holds_is_found_out(tmp_path: Path) -> None:
     assert read(put(tmp_path, "a,b,n\np,q,1\np,r,2\n", "n.csv"), weight="n", target="b").kind == "distributions"
     pairs = put(tmp_path, "a,b,y,z\np,q,r,s\n", "pairs.csv")
     assert read(pairs).kind == "facts"
-    assert read(pairs, target="y,z").kind == "sequences"
-    assert read(pairs, kind="sequences") == read(pairs, target=["y", "z"], columns=["a", "b"])
+    assert read(pairs, target="y,z").kind == "facts"
+    assert read(pairs, kind="sequences") == read(pairs, kind="sequences", target=["y", "z"], columns=["a", "b"])
+    assert read(put(tmp_path, "x1,x2,y1,y2\np,q,r,s\n", "own.csv")) == read(pairs, kind="sequences")
     random_vectors(3, 2, 2, rng=np.random.default_rng(0)).write(tmp_path / "v.safetensors")
     assert read(tmp_path / "v.safetensors").kind == "vectors"
     with pytest.raises(DataError, match="there is no file"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rote.cli._output import console
+from rote.cli._progress import shown, ticking
 
 if TYPE_CHECKING:
     from rote.measurement.sweeps import Progress
@@ -30,13 +31,24 @@ _LINE_EVERY = 15.0
 
 @contextlib.contextmanager
 def working(title: str, *, enabled: bool) -> Iterator[Callable[[str], None]]:
-    """Yield a callback that shows one line on stderr, and only on a terminal."""
-    out = console(stderr=True)
-    if not (enabled and out.is_terminal):
-        yield lambda _: None
-        return
-    with out.status(title) as status:
-        yield lambda text: status.update(f"{title}: {text}")
+    """Yield a callback that shows one line on stderr: a live one on a terminal, one now and then in a log. What was
+    told last is told again when the work is interrupted."""
+    out, told = console(stderr=True), "start"
+    status = out.status(title) if enabled and shown() and out.is_terminal else None
+
+    def tell(text: str) -> None:
+        nonlocal told
+        told = text
+        if status is not None:
+            status.update(f"{title}: {text}")
+
+    logged = enabled and shown() and status is None
+    with status or (ticking(out, lambda: f"{title}: {told}") if logged else contextlib.nullcontext()):
+        try:
+            yield tell
+        except KeyboardInterrupt:
+            out.print(f"{title} so far: {told}", markup=False, soft_wrap=True)
+            raise
 
 
 @contextlib.contextmanager

@@ -36,8 +36,6 @@ def read(source: str, choices: Choices, *, kind: str | None = None, named: bool 
     if reading.n_missing:
         how = "left out" if choices.on_missing == "skip" else "given a token for what is missing"
         out.print(f"{reading.n_missing:,} facts with an empty cell {how}.", markup=False)
-    if reading.kind == "sequences" and len(choices.target or ()) > 1:
-        out.print("As many target columns as context columns: a label for every token.", markup=False)
     if reading.key is not None:
         rest = [name for name in (*reading.columns, *reading.target) if name != reading.key]
         said = ",".join(rest if len(rest) <= 6 else [*rest[:3], "..."])

@@ -38,6 +38,9 @@ def build(
     drop_unfit: Annotated[
         bool, typer.Option("--drop-unfit", help="Leave out facts that the construction cannot hold, and list them.")
     ] = False,
+    keep_best: Annotated[
+        bool, typer.Option("--keep-best", help="Keep the best attempt so far when interrupted (ctrl-C).")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     options: dict[str, Any],
     choices: Choices,
@@ -46,9 +49,9 @@ def build(
     """Build a transformer that recalls every fact; no training.
 
     DIR gets config.json, model.safetensors, tokenizer.json and certificate.json. What FACTS holds is found out: facts
-    (with --target COL,COL an answer for every key and column), sequences (as many target as context columns),
-    next-token distributions (contexts that repeat, with counts) or vectors. Exit code 1: some fact was lost (only with
-    --partial; without it nothing is written).
+    (with --target COL,COL an answer for every key and column), sequences (columns x1, x2, ..., y1, y2, ..., or with a
+    construction for them), next-token distributions (contexts that repeat, with counts) or vectors. Exit code 1: some
+    fact was lost (only with --partial, or with --keep-best and ctrl-C; without them nothing is written).
 
     Examples:
 
@@ -82,7 +85,9 @@ def build(
             rng=seed,
             partial=partial,
             drop_unfit=drop_unfit,
+            keep_best=keep_best,
             progress=progress,
+            attempt=progress.attempt,
         )
     memory = memory.save(output, force=force)
     if as_json:

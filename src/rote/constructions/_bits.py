@@ -159,7 +159,7 @@ class BitConstruction(Construction[T, B]):
         if job.arch.n_layers < LARGEST:
             super().admit(job)
         self._check_unknown(job)
-        job.progress("check the contexts", 0, 1, None)
+        job.progress("check the contexts", 0, 0, None)
         self.check_data(job)
 
     def _check_unknown(self, job: Job[T, B]) -> None:
@@ -185,7 +185,7 @@ class BitConstruction(Construction[T, B]):
     def build(self, job: Job[T, B]) -> Model:
         from rote.models.kinds.exact_transformer import ExactTransformerModel
 
-        job.progress("build the networks", 0, 1, None)
+        job.progress("build the networks", 0, 0, None)
         made = self.memorise(job, cast("Precision", job.dtype))
         if made.transformer.depth > job.arch.n_layers or made.transformer.width > job.arch.d_mlp:
             made = self._within(job)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rote.data.table import Table
     from rote.models import Model, Wording
 
-__all__ = ["ESTIMATE", "TokenConstruction", "VectorConstruction", "check_sizes", "told", "wording"]
+__all__ = ["ESTIMATE", "TokenConstruction", "VectorConstruction", "check_sizes", "counted", "told", "wording"]
 
 
 def wording(table: Table) -> Wording | None:
@@ -71,7 +71,13 @@ ESTIMATE = "for random tables, on the safe side; structured ones may need less"
 
 def told(job: Job[Any, Any], stage: str) -> Callable[[int, int, int], None]:
     """A fit's own report, of iterations and rows that are wrong, as progress of the job."""
-    return lambda iteration, wrong, rows: job.progress(stage, iteration, 400, rows - wrong)
+    # A fit stops when nothing is wrong any more, so nobody knows how far it is.
+    return lambda iteration, wrong, rows: job.progress(stage, iteration, 0, rows - wrong)
+
+
+def counted(job: Job[Any, Any]) -> Callable[[str, int, int], None]:
+    """Rows done of all, as progress of the job."""
+    return lambda stage, done, total: job.progress(stage, done, total, None)
 
 
 class TokenConstruction(_Explained["FactTable", O]):

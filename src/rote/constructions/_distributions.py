@@ -130,7 +130,7 @@ class DistributionConstruction(Construction["DistributionTable", DistributionOpt
         given = Shape(None if open_heads else job.arch.n_heads, job.arch.d_model, job.arch.d_head)
         settled = settle(table, given, options.epsilon)
         for_bound, for_layer, for_other = job.rng.spawn(3)
-        progress("best encoder", 0, 1, None)
+        progress("best encoder", 0, 0, None)
         bound = encoder_bound(
             table, job.arch.d_model, rng=for_bound, starts=options.starts,
             report=lambda i, n: progress("best encoder", i, n, None),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
 from rote.constructions._base import Job, NoPlan, Options, Plan, option
-from rote.constructions._data import ESTIMATE, TokenConstruction, told
+from rote.constructions._data import ESTIMATE, TokenConstruction, counted, told
 from rote.data.verification import finite
 from rote.errors import AssumptionError
 from rote.theorems import Bound, Demand
@@ -151,7 +151,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
 
         from rote.solvers.argmax import fit_attention
 
-        job.progress("features", 0, 1, None)
+        job.progress("features", 0, 0, None)
         table, arch, options = job.table, job.arch, job.options
         fit = fit_attention(
             table.contexts.copy(),
@@ -165,6 +165,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             joint=options.refine,
             dtype=getattr(torch, job.dtype),
             progress=told(job, "fit W_O"),
+            advance=counted(job),
         )
         spectrum = fit.readout.spectrum
         report = {

@@ -151,7 +151,7 @@ class _Construction(TokenConstruction[ExactAssociation]):
     def solve(self, job: Job[FactTable, ExactAssociation]) -> Model:
         from rote.solvers.association import associate
 
-        job.progress("associate", 0, 1, None)
+        job.progress("associate", 0, 0, None)
         table, arch = job.table, job.arch
         association = associate(
             table.contexts.copy(),

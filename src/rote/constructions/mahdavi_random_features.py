@@ -93,7 +93,7 @@ class _Construction(VectorConstruction[RandomFeatures]):
     def solve(self, job: Job[VectorTable, RandomFeatures]) -> Model:
         from rote.solvers.random_features import random_feature_layer
 
-        job.progress("random features", 0, 1, None)
+        job.progress("random features", 0, 0, None)
         return self.layer(
             job,
             random_feature_layer,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Job, NoPlan, Options, Plan, option
-from rote.constructions._data import ESTIMATE, TokenConstruction, told
+from rote.constructions._data import ESTIMATE, TokenConstruction, counted, told
 from rote.data.verification import finite
 from rote.errors import ShapeError
 from rote.theorems import Bound, Demand
@@ -93,7 +93,7 @@ class _Construction(TokenConstruction[MlpFit]):
     def solve(self, job: Job[FactTable, MlpFit]) -> Model:
         from rote.solvers.gated_mlp import fit_attention_mlp
 
-        job.progress("features", 0, 1, None)
+        job.progress("features", 0, 0, None)
         table, arch, options = job.table, job.arch, job.options
         fit = fit_attention_mlp(
             table.contexts.copy(),
@@ -107,6 +107,7 @@ class _Construction(TokenConstruction[MlpFit]):
             joint=options.refine,
             max_iterations=400,
             progress=told(job, "fit W_down"),
+            advance=counted(job),
         )
         report = {
             "iterations": fit.iterations,

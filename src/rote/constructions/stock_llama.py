@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Options, Plan, stored_bytes
-from rote.constructions._data import check_sizes, told, wording
+from rote.constructions._data import check_sizes, counted, told, wording
 from rote.data.left_out import LeftOut
 from rote.data.stock import library
 from rote.data.verification import finite
@@ -88,7 +88,7 @@ class _Construction(Construction["FactTable", StockLlama]):
         from rote.models.kinds.llama import LlamaModel
         from rote.solvers.llama import build_llama
 
-        job.progress("features of the stock model", 0, 1, None)
+        job.progress("features", 0, 0, None)
         table, arch = job.table, job.arch
         fit = build_llama(
             table.contexts.copy(),
@@ -101,6 +101,7 @@ class _Construction(Construction["FactTable", StockLlama]):
             rng=job.rng,
             dtype=getattr(torch, job.dtype),
             progress=told(job, "fit o_proj"),
+            advance=counted(job),
         )
         if fit.errors and not job.partial:
             raise FactsLost(f"lost {fit.errors:,} of {table.n_facts:,} facts at {job.dtype}")

@@ -47,9 +47,9 @@ def read(
 ) -> Table:
     """The table of a file, or of shipped data by name; `table.reading` says how it was read.
 
-    What the source holds is found out unless `kind` says it: vectors by the ending .safetensors, sequences by as many
-    target columns as context columns (two or more), distributions where contexts repeat with different targets and
-    there is a column of counts, and facts otherwise. `target` and `columns` name the target and the context columns
+    What the source holds is found out unless `kind` says it: vectors by the ending .safetensors, sequences by columns
+    x1, x2, ..., y1, y2, ..., distributions where contexts repeat with different targets and there is a column of
+    counts, and facts otherwise. `target` and `columns` name the target and the context columns
     (the last one and all others unless given), `weight` a column of weights or counts. Several target columns are
     properties: every row is then a fact for each of them, whose context is the row's and the name of the column.
     `tokens` says what a token of a context is: a whole cell, a word of it (split at white space) or a character of it.

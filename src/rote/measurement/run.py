@@ -146,6 +146,8 @@ def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: 
     by_seed = {one.seed: one for one in cells}
     diverged: dict[int, int] = dict.fromkeys(by_seed, 0)
     reasons: dict[int, str] = dict.fromkeys(by_seed, "")
+    held: dict[int, int] = {}
+    failed: dict[int, int] = {}
 
     def ask(counts: Mapping[int, int]) -> dict[int, bool]:
         seeds = list(counts)
@@ -157,9 +159,13 @@ def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: 
             if outcome.status == "diverged" and not answers[seed]:
                 diverged[seed] += 1
                 reasons[seed] = outcome.reason
-        told = sorted(counts.values())
-        span = f"{told[0]:,}" if told[0] == told[-1] else f"{told[0]:,} to {told[-1]:,}"
-        note(f"{span} facts: {sum(answers.values())} of {len(answers)} seeds recall them")
+        span = _span(counts)
+        for seed, good in answers.items():
+            (held if good else failed)[seed] = counts[seed]
+        note(
+            f"{span} facts: {sum(answers.values())} of {len(answers)} seeds recall them; at least "
+            f"{_span(held)}, fewer than {_span(failed)}"
+        )
         return answers
 
     brackets = largest(list(by_seed), ask, start=start_of(cell), most=cell.most, tolerance=cell.tolerance)
@@ -180,6 +186,14 @@ def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: 
             }
         )
     return results
+
+
+def _span(counts: Mapping[int, int]) -> str:
+    """Numbers of facts by seed, in words."""
+    if not counts:
+        return "?"
+    low, high = min(counts.values()), max(counts.values())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _built(cell: Cell, note: Note) -> dict[str, Any]:

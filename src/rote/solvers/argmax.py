@@ -20,6 +20,7 @@ from torch import Tensor
 
 from rote.solvers.codes import discriminant_codes, hinted_embeddings, unit_rows
 from rote.solvers.convex import Progress, ReadoutFit, ReadoutProblem, tally
+from rote.solvers.record import Advance, still
 
 Weights = dict[str, NDArray[np.floating]]
 _ATTENTION = ("W_E", "W_pos", "W_Q", "W_K", "W_V")
@@ -189,6 +190,7 @@ def fit_attention(
     joint: bool = True,
     dtype: torch.dtype = torch.float32,
     progress: Progress | None = None,
+    advance: Advance = still,
 ) -> FitResult:
     """Fit one attention layer to the facts; ``errors`` of the result says whether it holds them all.
 
@@ -213,7 +215,7 @@ def fit_attention(
     features = AttentionFeatures(weights, contexts, working)
     # A lone target is fitted against its own opposite, so that it beats the zero rows of the other tokens.
     frame = target_frame(max(len(used), 2), d_model, rng)
-    problem = ReadoutProblem(features, classes.astype(np.int64), frame, features.offsets().numpy())
+    problem = ReadoutProblem(features, classes.astype(np.int64), frame, features.offsets().numpy(), advance=advance)
     if len(used) > 2:
         chosen = discriminant_codes(problem.white, classes.astype(np.int64), len(used), d_model, rng)
         problem.unembed = torch.as_tensor(stored(chosen - chosen.mean(0)), dtype=torch.float32)

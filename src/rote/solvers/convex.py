@@ -20,6 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rote.solvers.record import Advance, still
+
 FeatureFn = Callable[[int, int], Tensor]
 """``features(start, stop)`` -> the rows start..stop of the feature matrix, as the deployed model computes them."""
 
@@ -62,7 +64,9 @@ class ReadoutFit:
     spectrum: Spectrum
 
 
-def whiten(features: FeatureFn, n_rows: int, *, cutoff: float) -> tuple[Tensor, Tensor, Spectrum]:
+def whiten(
+    features: FeatureFn, n_rows: int, *, cutoff: float, advance: Advance = still
+) -> tuple[Tensor, Tensor, Spectrum]:
     """Whitened features Z (rows x rank), the map back M (rank x P, so that Z = F M^T), and the spectrum.
 
     Directions whose Gram eigenvalue is below ``cutoff`` times the largest are dropped: in float32 a feature carries
@@ -72,6 +76,7 @@ def whiten(features: FeatureFn, n_rows: int, *, cutoff: float) -> tuple[Tensor, 
     for start in range(0, n_rows, _CHUNK):
         rows = features(start, min(start + _CHUNK, n_rows)).double()
         gram = rows.T @ rows if gram is None else gram.addmm_(rows.T, rows)
+        advance("features", min(start + _CHUNK, n_rows), n_rows)
     assert gram is not None, "there is at least one fact"
     values, vectors = torch.linalg.eigh(gram / n_rows)
     largest = float(values[-1])
@@ -86,6 +91,7 @@ def whiten(features: FeatureFn, n_rows: int, *, cutoff: float) -> tuple[Tensor, 
     for start in range(0, n_rows, _CHUNK):
         stop = min(start + _CHUNK, n_rows)
         white[start:stop] = features(start, stop).to(cast.dtype) @ cast.T
+        advance("features, whitened", stop, n_rows)
     smallest = float(values[0]) if rank else 0.0
     return white, back, Spectrum(int(gram.shape[0]), rank, largest, smallest)
 
@@ -167,8 +173,9 @@ class ReadoutProblem:
         offsets: NDArray[np.floating],
         *,
         cutoff: float = 1e-11,
+        advance: Advance = still,
     ) -> None:
-        self.white, self.back, self.spectrum = whiten(features, len(targets), cutoff=cutoff)
+        self.white, self.back, self.spectrum = whiten(features, len(targets), cutoff=cutoff, advance=advance)
         self.objective = _Objective(torch.as_tensor(np.ascontiguousarray(targets)))
         self.unembed = torch.as_tensor(np.array(unembed), dtype=torch.float32)
         self.stream = torch.as_tensor(np.array(offsets), dtype=torch.float32)

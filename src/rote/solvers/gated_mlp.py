@@ -22,6 +22,7 @@ from torch import Tensor
 from rote.solvers.argmax import AttentionFeatures, Weights, random_heads, target_frame
 from rote.solvers.convex import Progress, ReadoutProblem, tally, whiten
 from rote.solvers.graft.gate import features
+from rote.solvers.record import Advance, still
 
 _NAMES = ("W_gate", "W_up", "W_down")
 _CHUNK = 4096
@@ -82,6 +83,7 @@ def _fit_gated(
     joint_unembed: bool,
     max_iterations: int,
     progress: Progress | None,
+    advance: Advance = still,
 ) -> tuple[list[Tensor], int]:
     """Weights [gate, up, down (, unembed)] in float32, and iterations."""
     n_rows, d_model = problem.inputs.shape
@@ -97,7 +99,10 @@ def _fit_gated(
         lost, fragile, _ = problem.recall([gate, up, torch.as_tensor(weight).float()])
         return lost + fragile
 
-    start = ReadoutProblem(hidden, problem.targets.numpy(), problem.unembed.numpy(), problem.offsets.numpy()).solve(
+    readout = ReadoutProblem(
+        hidden, problem.targets.numpy(), problem.unembed.numpy(), problem.offsets.numpy(), advance=advance
+    )
+    start = readout.solve(
         max_iterations=80 if joint else max_iterations, patience=10 if joint else 20, check=check, progress=progress
     )
     weights = [gate, up, torch.as_tensor(start.weight).float()]
@@ -165,6 +170,7 @@ def fit_attention_mlp(
     joint: bool,
     max_iterations: int,
     progress: Progress,
+    advance: Advance = still,
 ) -> MlpFit:
     """One random attention layer to mix the tokens, then the fitted block; parameters d (S + 2N + 4 d_h H + 3 m)."""
     weights: Weights = {
@@ -189,7 +195,14 @@ def fit_attention_mlp(
     frame = target_frame(max(len(used), 2), d_model, rng).astype(np.float32)
     problem = _Problem(stream, stream, torch.as_tensor(classes), torch.as_tensor(frame))
     parts, iterations = _fit_gated(
-        problem, d_mlp, rng, joint=joint, joint_unembed=True, max_iterations=max_iterations, progress=progress
+        problem,
+        d_mlp,
+        rng,
+        joint=joint,
+        joint_unembed=True,
+        max_iterations=max_iterations,
+        progress=progress,
+        advance=advance,
     )
     rows = parts[3] if len(parts) == 4 else problem.unembed
     rows = rows - rows.double().mean(0).float()

@@ -28,6 +28,7 @@ from rote.errors import DataError
 from rote.solvers.codes import discriminant_codes, hinted_embeddings, unit_rows
 from rote.solvers.convex import Progress, ReadoutFit, ReadoutProblem
 from rote.solvers.llama_plan import LlamaShape
+from rote.solvers.record import Advance, still
 
 __all__ = ["LlamaResult", "build_llama", "repeated", "stock_model"]
 
@@ -169,6 +170,7 @@ def build_llama(
     rng: np.random.Generator,
     dtype: torch.dtype,
     progress: Progress,
+    advance: Advance = still,
 ) -> LlamaResult:
     """A stock one-layer model whose largest logit after each context, fed without padding, is the target.
 
@@ -216,7 +218,12 @@ def build_llama(
         zero = np.zeros((1, d_model))
         capture = _Features(model, prompts, shape.n_features)
         problem = ReadoutProblem(
-            capture, classes, np.concatenate([codes, zero]), stored[contexts[prompts.order, -1]], cutoff=_cutoff(dtype)
+            capture,
+            classes,
+            np.concatenate([codes, zero]),
+            stored[contexts[prompts.order, -1]],
+            cutoff=_cutoff(dtype),
+            advance=advance,
         )
         capture.kept = None
         better = discriminant_codes(problem.white, classes, len(used), d_model, rng)

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
-__all__ = ["Progress", "quiet", "stretch"]
+__all__ = ["Advance", "Attempt", "Progress", "quiet", "still", "stretch"]
 
 Progress = Callable[[str, int, int, int | None], None]
-"""progress(stage, done, total, facts recalled so far if known)."""
+"""progress(stage, done, total, facts recalled so far if known); total is 0 where nobody knows how far it is."""
+Advance = Callable[[str, int, int], None]
+"""advance(stage, rows done, rows)."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is tried: the how-manieth of at most so many, with which construction and shape, and the best before it."""
+
+    number: int
+    most: int
+    construction: str
+    shape: str
+    params: int
+    best: float | None = None
+    """The share of the facts that the best attempt so far recalls."""
+
+    def __str__(self) -> str:
+        best = "" if self.best is None else f"; best so far {100 * self.best:.4g} %"
+        tried = f"attempt {self.number} of at most {self.most}" if self.number > 1 else "attempt 1"
+        return f"{tried}: {self.construction}, {self.shape}, {self.params:,} parameters{best}"
 
 
 def quiet(stage: str, done: int, total: int, recalled: int | None) -> None:
+    """Report nothing."""
+
+
+def still(stage: str, done: int, total: int) -> None:
     """Report nothing."""
 
 

@@ -57,12 +57,13 @@ class SequenceTable(TokenTable):
 
     @classmethod
     def claims(cls, source: Source, choices: Choices) -> int:
-        """As many target columns as context columns, two or more, are labels; otherwise they are properties."""
-        n_targets = len(choices.target or ())
-        if n_targets < 2 or not source.has_rows:
+        """Columns as `write` names them: x1, x2, ... and as many of y1, y2, ... Of others nobody can tell."""
+        if not source.has_rows or choices.columns is not None or choices.weight is not None:
             return 0
-        n_columns = len(choices.columns or ()) or len(source.rows.columns) - n_targets
-        return 3 if n_columns == n_targets else 0
+        names = source.rows.columns
+        half = len(names) // 2
+        own = [f"{letter}{k + 1}" for letter in "xy" for k in range(half)]
+        return 3 if half and names == own and choices.target in (None, tuple(own[half:])) else 0
 
     @classmethod
     def of(cls, source: Source, choices: Choices, name: str | None = None) -> SequenceTable:

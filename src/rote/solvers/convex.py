@@ -78,6 +78,7 @@ def whiten(
         gram = rows.T @ rows if gram is None else gram.addmm_(rows.T, rows)
         advance("features", min(start + _CHUNK, n_rows), n_rows)
     assert gram is not None, "there is at least one fact"
+    advance("spectrum of the features", 0, 0)
     values, vectors = torch.linalg.eigh(gram / n_rows)
     largest = float(values[-1])
     keep = values > cutoff * max(largest, 1e-300)
@@ -92,6 +93,7 @@ def whiten(
         stop = min(start + _CHUNK, n_rows)
         white[start:stop] = features(start, stop).to(cast.dtype) @ cast.T
         advance("features, whitened", stop, n_rows)
+    advance("begin the fit", 0, 0)
     smallest = float(values[0]) if rank else 0.0
     return white, back, Spectrum(int(gram.shape[0]), rank, largest, smallest)
 

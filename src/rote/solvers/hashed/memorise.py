@@ -1,0 +1,109 @@
+"""A hashed table of given keys and labels, from codes to matrices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.errors import FactsLost
+from rote.solvers.hashed.hashing import Hash, drawn_hash, hashed_keys, positions_to_read
+from rote.solvers.hashed.rows import Keys, Row, Subtree, solved_rows, subtrees
+from rote.solvers.record import Progress, quiet
+
+if TYPE_CHECKING:
+    from rote.solvers.hashed.layout import Layout
+
+__all__ = ["HashedTable", "Solve", "by_threads", "memorise"]
+
+IntArray = npt.NDArray[np.int64]
+Solve = Callable[["Layout", list[Subtree], int], Iterable[list[Row]]]
+"""solve(layout, parts, seed) -> the rows of every part, in order, as they come."""
+
+_PARTS = 64
+_SEEDS = {False: 3, True: 12}
+
+
+@dataclass(frozen=True)
+class HashedTable:
+    """Codes and rows that hold all keys."""
+
+    hashing: Hash
+    rows: list[Row]
+    seeds_tried: int
+
+
+def by_threads(layout: Layout, parts: list[Subtree], seed: int) -> Iterator[list[Row]]:
+    """Every part by itself, on all cores: the compiled loops leave the interpreter alone."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(solved_rows, part, layout, seed, layout.rows) for part in parts]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def memorise(
+    keys: IntArray,
+    labels: IntArray,
+    layout: Layout,
+    rng: np.random.Generator,
+    *,
+    solve: Solve = by_threads,
+    progress: Progress = quiet,
+) -> HashedTable:
+    """Rows in which every key (N, S) finds its label; FactsLost if this layout has no room for them.
+
+    Keys are ids below `layout.vocab`, labels below `layout.classes`. A few seeds are tried.
+    """
+    if layout.classes == 1 and not layout.unknown:
+        keys, labels = keys[:1], labels[:1]
+    seeds = [int(seed) for seed in rng.integers(0, 1 << 62, _SEEDS[layout.tight])]
+    reason: FactsLost | None = None
+    for tried, seed in enumerate(seeds, 1):
+        try:
+            hashing, rows = _with_seed(keys, labels, layout, seed, solve, progress)
+        except FactsLost as error:
+            reason = error
+            continue
+        return HashedTable(hashing, rows, tried)
+    assert reason is not None, "there is at least one seed"
+    raise reason
+
+
+def _with_seed(
+    keys: IntArray, labels: IntArray, layout: Layout, seed: int, solve: Solve, progress: Progress
+) -> tuple[Hash, list[Row]]:
+    draw = np.random.default_rng(seed)
+    progress("hash the keys", 0, 1, None)
+    positions = positions_to_read(keys, layout.positions, draw)
+    if positions is None:
+        raise FactsLost(f"cannot tell all keys apart by {layout.positions:,} of their positions")
+    hashing = drawn_hash(layout, positions, draw)
+    hashed = hashed_keys(hashing, keys)
+    symbols = labels | hashed.fingerprints << layout.label_bits
+    every = Keys(hashed.bits, hashed.columns(layout), hashed.choices(layout), symbols)
+    parts = subtrees(every, layout, max(4096, len(keys) // _PARTS))
+    rows: list[Row] = []
+    done = 0
+    for part, solved in zip(parts, solve(layout, parts, seed), strict=True):
+        rows += solved
+        done += len(part.keys)
+        progress("solve rows", done, len(keys), done)
+        if len(rows) > layout.rows or (done < len(keys) and len(rows) > _expected(layout, done, len(keys))):
+            raise FactsLost(f"needs more than {layout.rows:,} rows")
+    return hashing, rows
+
+
+def _expected(layout: Layout, done: int, total: int) -> float:
+    """Rows after some of the keys beyond which all of them will not fit; generous while few are done."""
+    share = done / total
+    return layout.rows * min(1.0, share * 1.02 + 0.03)

@@ -75,7 +75,7 @@ def _log_even(words: int, most: int) -> FloatArray:
 
 
 def failure_bound(keys: int, groups: tuple[int, ...]) -> float:
-    """delta(n) for n keys and groups of so many words each; at most 1, as chances are."""
+    """delta(n) for n keys and groups of so many words each; it bounds a chance, and says nothing from 1 on."""
     if keys < 2:
         return 0.0
     most = 1 << max(6, (keys - 1).bit_length())
@@ -83,7 +83,7 @@ def failure_bound(keys: int, groups: tuple[int, ...]) -> float:
     for words in groups:
         terms += _log_even(words, most)[: len(terms)]
     top = float(terms.max())
-    return min(1.0, math.exp(min(0.0, top + math.log(float(np.exp(terms - top).sum())))))
+    return math.exp(min(20.0, top + math.log(float(np.exp(terms - top).sum()))))
 
 
 @lru_cache(maxsize=8192)

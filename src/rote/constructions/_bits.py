@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from rote.config import LARGEST, Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, NoPlan, Options, Plan, T, option
 from rote.constructions._data import check_sizes, wording
+from rote.constructions._unknown import told_unknown
 from rote.data.verification import unknown_sentence
 from rote.errors import AssumptionError, CapacityError, UsageError
 from rote.plot.sheet import Sheet
@@ -239,7 +240,7 @@ class BitConstruction(Construction[T, B]):
             "total_bits": exact.total_bits,
             "padded_to": exact.positions_seen if exact.padding else None,
             **({"evaluator": results["exact"].evaluator} if "exact" in results else {}),
-            **({"unknown": told_unknown(model, table)} if exact.knows_unknown else {}),
+            **({"unknown": _said_unknown(model, table)} if exact.knows_unknown else {}),
             "lower_bounds": lower_bounds(exact, n_labels, exact.classes),
         }
 
@@ -271,20 +272,19 @@ class BitConstruction(Construction[T, B]):
         return Sheet(place, lead, tuple(lines))
 
 
-def told_unknown(model: ExactTransformerModel, table: Any) -> dict[str, int]:
-    """What a model says of contexts that are no facts; the same ones whenever it is measured."""
-    import numpy as np
+def _said_unknown(model: ExactTransformerModel, table: Any) -> dict[str, int]:
+    """What a model says of contexts that are no facts."""
     import torch
 
-    from rote.data import unknown_contexts
-
     exact = model.exact
-    tried = unknown_contexts(table, TRIED, np.random.default_rng(0), ordered=exact.with_positions).all
-    said = model.module(torch.from_numpy(tried)).reshape(len(tried), -1) if len(tried) else torch.zeros(0, 1)
-    # A context is told as unknown if a label of it is: one that is no label, or label 0.
-    told = ((said <= 0) | (said >= len(exact.labels))).any(dim=1)
+
+    def says_unknown(contexts: Any) -> Any:
+        said = model.module(torch.from_numpy(contexts)).reshape(len(contexts), -1)
+        # A context is told as unknown if a label of it is: one that is no label, or label 0.
+        return ((said <= 0) | (said >= len(exact.labels))).any(dim=1).numpy()
+
     bits = exact.token_bits - table.n_facts.bit_length()
-    return {"bits": bits, "tried": len(tried), "told": int(told.sum())}
+    return told_unknown(table, says_unknown, bits, TRIED, ordered=exact.with_positions)
 
 
 def labelled(table: FactTable | SequenceTable) -> tuple[npt.NDArray[np.int64], tuple[int, ...]]:

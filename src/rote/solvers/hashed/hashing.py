@@ -112,7 +112,8 @@ def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) ->
         codes[:, choosing] = rng.integers(0, 2, (layout.vocab, len(choosing)), dtype=np.uint8)
     else:
         copied = np.tile(np.arange(layout.code_bits), (layout.positions, 1))
-        reads = _several(layout, wanted, len(MIXES[layout.mix]) - 1, rng)
+        terms = len(MIXES[layout.mix]) - 1
+        reads = rng.permutation(copied.size)[:, None] if terms == 1 else _several(layout, wanted, terms, rng)
     places = np.arange(layout.positions) * layout.head_bits
     turn = np.arange(layout.positions)
     checks = np.stack([places + (turn + i) % layout.head_bits for i in range(layout.unknown)] or [places[:0]])

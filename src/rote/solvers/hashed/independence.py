@@ -44,7 +44,7 @@ def bits_for(words: int) -> int:
 
 @lru_cache(maxsize=512)
 def _log_signs(words: int) -> tuple[FloatArray, FloatArray]:
-    """(log T / 2^k, log of the probability of T or -T) for the sums T > 0 of random signs over the numbers of a group."""
+    """(log T / 2^k, log of the chance of T or -T) for the sums T > 0 of random signs over the numbers of a group."""
     whole = 1 << bits_for(words)
     twice = whole - words
     once = words - twice

@@ -23,9 +23,11 @@ MIXES: dict[str, tuple[int, ...]] = {
     "bits": (0, 1),
     "parities": (0, 1, 0, 1),
     "mixtures": (0, 0, 1, 0, 1, 1),
+    "copies": (0, 1),
 }
 """How a hash bit is made: 0 or 1 for every number of ones among the bits of codes that it reads. Single bits serve keys
-that are random themselves; parities separate near-duplicates; mixtures, which are no linear functions, grids too."""
+that are random themselves; parities separate near-duplicates; mixtures, which are no linear functions, grids too. Where
+nothing else helps, copies of all bits tell all keys apart."""
 CHOICE_BITS = 8
 """Bits of the number by which a key's digit is told."""
 FINGERPRINT_PART = 8
@@ -71,8 +73,8 @@ def kinks(values: tuple[int, ...]) -> Iterator[tuple[int, int]]:
 def label_parts(bits: int, word_bits: int) -> tuple[int, ...]:
     """Sizes of the parts in which the head reads a label of so many bits, the fewest that stay exact.
 
-    A part of r bits has the scores 2 (i - 2^(r-1)) y - i^2, largest at i = y and at least 1 lower elsewhere. Sums over n
-    parts, shifted by half of their range, are whole numbers up to n (2^r - 1)^2 / 2, and have to fit into a word.
+    A part of r bits has the scores 2 (i - 2^(r-1)) y - i^2, largest at i = y and at least 1 lower elsewhere. Sums over
+    n parts, shifted by half of their range, are whole numbers up to n (2^r - 1)^2 / 2, and have to fit into a word.
     """
     for n in range(1, bits + 1):
         r = -(-bits // n)
@@ -124,6 +126,23 @@ class Layout:
     def parts(self) -> tuple[int, ...]:
         """Sizes of the parts of a symbol, low bits first: parts of the label, then of the fingerprint."""
         return (*label_parts(self.label_bits, self.word_bits), *self.fingerprint_parts)
+
+    @cached_property
+    def unknown_code(self) -> tuple[float, float, float]:
+        """(weight, constant, shift) of "unknown": its score is weight * y + constant for the first part y of the label.
+
+        It stays below every right answer while y is one of a label, and wins once y is moved up by the shift.
+        """
+        sizes = self.parts[: len(self.parts) - len(self.fingerprint_parts)]
+        first = sizes[0]
+        middle = sum((2**size - 1) ** 2 for size in sizes) // 2
+        least = middle - sum(4 ** (size - 1) for size in sizes) - 1
+        weight = 3 * 2**first // 2
+        over = max(1, weight * (2**first - 1) - least)
+        coarse = 1 << max(0, over.bit_length() - 4)
+        constant = -(-over // coarse) * coarse
+        shift = 1 << (2 * (constant + middle + 2 * sum(4**size for size in sizes[1:])) // 2**first).bit_length()
+        return float(weight), -float(constant), float(shift)
 
     @property
     def fingerprint_parts(self) -> tuple[int, ...]:
@@ -307,10 +326,12 @@ def layouts(
     *,
     unknown: int = 0,
 ) -> Iterator[Layout]:
-    """Layouts for so many keys, smallest first within each way to hash, then with more room for stubborn keys."""
+    """Layouts for so many keys, smallest first; the last one holds any keys."""
     word_bits = WORD_BITS[dtype]
     positions = _positions(keys, context, vocab)
     smallest = 0
+    last = _smallest(keys, context, vocab, classes, word_bits, unknown, context, "copies", False, 1.0, 0)
+    assert last is not None, "there is a row for every key"
     for mix, tight, room, longer, read in (
         ("bits", True, 1.0, 0, positions),
         ("bits", False, 1.0, 0, positions),
@@ -321,15 +342,15 @@ def layouts(
         ("mixtures", False, 1.4, 8, min(context, 2 * positions)),
         ("mixtures", False, 2.0, 8, min(context, 4 * positions)),
         ("mixtures", False, 4.0, 8, context),
-        ("mixtures", False, math.inf, 8, context),
     ):
         if (unknown and mix == "bits") or (tight and keys > MOST_TIGHT):
             continue
         every = context if unknown else read
         layout = _smallest(keys, context, vocab, classes, word_bits, unknown, every, mix, tight, room, longer)
-        if layout is not None and layout.params > smallest:
+        if layout is not None and smallest < layout.params < last.params:
             smallest = layout.params
             yield layout
+    yield last
 
 
 def _positions(keys: int, context: int, vocab: int) -> int:
@@ -338,6 +359,7 @@ def _positions(keys: int, context: int, vocab: int) -> int:
     return min(context, max(8, wanted))
 
 
+@lru_cache(maxsize=256)
 def _smallest(
     keys: int, context: int, vocab: int, classes: int, word_bits: int, unknown: int, positions: int, mix: str,
     tight: bool, room: float, longer: int,
@@ -351,15 +373,15 @@ def _smallest(
     codes = max(1, (vocab - 1).bit_length())
     # A token of V has V - 1 independent bits, whatever its code.
     code_bits = min(codes + longer, max(codes, vocab - 1)) if mix != "bits" else codes
+    if mix == "copies":
+        # A row of its own for every key: whatever the keys are, this works.
+        blocks, size = -(-(label_bits + unknown) // word_bits), max(codes, -(-3 // positions))
+        return Layout(
+            keys, context, vocab, classes, word_bits, unknown, positions, size, size, mix, positions * size - 2, keys,
+            1, (2, 2), blocks, 1,
+        )  # fmt: skip
     for blocks, digits in _digits(label_bits + unknown, word_bits):
-        if math.isinf(room):
-            # A row of its own for every key: whatever the keys are, this works.
-            row_bits = 3 * max(2, (keys - 1).bit_length())
-            return Layout(
-                keys, context, vocab, classes, word_bits, unknown, positions, code_bits, code_bits, mix, row_bits, keys,
-                digits, (2, 2), blocks, digits,
-            )  # fmt: skip
-        for level in range(0, max(1, keys).bit_length() + 1):
+        for level in range(max(1, keys).bit_length() + 1):
             per_row = keys / (1 << level) * room
             if per_row > 4096 * digits and (1 << level) < keys:
                 continue
@@ -368,7 +390,10 @@ def _smallest(
             for spare, groups, wanted in _candidates(per_row, digits, level > 0, tight):
                 rows = 1 if level == 0 else (1 << level) + (2 if level < 6 else 3 << level >> SPARE_ROWS)
                 row_bits, wide, copied = level + spare, code_bits, code_bits
-                told = row_bits + sum(map(bits_for, groups))
+                column_bits = sum(map(bits_for, groups))
+                told, units = row_bits + column_bits, rows + column_bits
+                if best is not None and units * (told + blocks * sum(groups)) >= best.params:
+                    continue
                 if told < 2 * math.log2(keys) + (1 if tight else 4):
                     # So few bits would not tell all keys apart.
                     continue

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.solvers.hashed.layout import FINGERPRINT_PART, MIXES, kinks
-from rote.solvers.hashed.tail import FAR, Units, tail_units
+from rote.solvers.hashed.tail import Units, tail_units
 from rote.solvers.record import stretch
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ Array = npt.NDArray[np.float64]
 _SATURATED = 1024.0
 """exp(-1024) is 0 in every number format, so that a head copies one token and nothing of the others."""
 _MOST_STRETCH = 4.0
+_LARGEST_HALF = 60_000.0
+"""float16 has no larger numbers than 65,504."""
 
 
 def matrices(hashing: Hash, rows: Sequence[Row]) -> dict[str, Array]:
@@ -53,9 +55,9 @@ def _attention(hashing: Hash) -> tuple[dict[str, Array], Array]:
     """Embeddings and saturated heads, and what the marks of positions add to the codes that they copy."""
     layout = hashing.layout
     d, size, marks = layout.d_model, layout.code_bits, layout.position_bits
-    signs = np.zeros((layout.context, marks))
+    signs: Array = np.zeros((layout.context, marks))
     if layout.context > 1:
-        signs = 2.0 * (np.arange(layout.context)[:, None] >> np.arange(marks) & 1) - 1.0
+        signs[:] = 2.0 * (np.arange(layout.context)[:, None] >> np.arange(marks) & 1) - 1.0
     mark = 2.0 ** math.ceil(math.log2(2 * marks))
     # A query is off by at most 1 in `mark` where a token's bits lie on its marks, a key by 1: this is what is left.
     gap = (1 - 1 / mark) * (2 * mark - 1) - (1 + 1 / mark) * (marks - 1)
@@ -214,11 +216,12 @@ def _readout(layout: Layout) -> Array:
         matrix[: layout.classes, i] = 2 * (part - 2 ** (size - 1))
         matrix[: layout.classes, -1] -= part**2
         numbers = numbers >> size
+    largest = float(2 * middle)
     if layout.unknown:
-        # Within the range of labels this stays below every right answer, and beyond it above all of them.
-        first = sizes[0]
-        least = middle - sum(4 ** (size - 1) for size in sizes) - 1
-        matrix[-1, 0] = 2.0 ** (first + 1)
-        excess = 2 ** (first + 1) * (2**first - 1) - least
-        matrix[-1, -1] = -(2.0 ** max(0, math.ceil(math.log2(max(1, excess)))))
-    return matrix * min(_MOST_STRETCH, stretch(1.0, max(2, layout.classes)))
+        weight, constant, shift = layout.unknown_code
+        matrix[-1, 0], matrix[-1, -1] = weight, constant
+        largest = max(largest, weight * (shift + 2 ** sizes[0]))
+    scale = min(_MOST_STRETCH, stretch(1.0, max(2, layout.classes)))
+    while layout.word_bits == 11 and scale * largest > _LARGEST_HALF:
+        scale /= 2
+    return matrix * scale

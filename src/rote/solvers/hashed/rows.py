@@ -178,4 +178,4 @@ def _thresholds(choices: IntArray, layout: Layout) -> IntArray:
         return np.array([-(-j * whole // count) for j in range(1, count)])
     below = np.concatenate([[0], np.cumsum(np.bincount(choices, minlength=whole))])
     wanted = np.arange(1, count) * len(choices) / count
-    return np.abs(below[None, :] - wanted[:, None]).argmin(axis=1)
+    return np.asarray(np.abs(below[None, :] - wanted[:, None]).argmin(axis=1), dtype=np.int64)

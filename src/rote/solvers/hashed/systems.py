@@ -83,13 +83,11 @@ def _reduced(columns: IntArray, width: int) -> tuple[Bits, Bits, IntArray] | Non
     steps = np.zeros((n, -(-n // 64)), dtype=np.uint64)
     steps[rows, rows >> 6] = np.uint64(1) << (rows & 63).astype(np.uint64)
     pivots = np.full(n, -1, dtype=np.int64)
-    rank = _kernels()[0](echelon, steps, pivots)
+    rank = int(_kernels()[0](echelon, steps, pivots))
     return (echelon, steps, pivots) if rank == n else None
 
 
-def _lift(
-    form: tuple[Bits, Bits, IntArray], columns: IntArray, goal: IntArray, start: IntArray, size: int
-) -> IntArray:
+def _lift(form: tuple[Bits, Bits, IntArray], columns: IntArray, goal: IntArray, start: IntArray, size: int) -> IntArray:
     """x of `size` bits with A x = goal modulo 2^size, equal to `start` wherever no pivot is."""
     echelon, steps, pivots = form
     x = start & (1 << size) - 1
@@ -111,7 +109,7 @@ def _lift(
     return x
 
 
-def _eliminate(echelon: Any, steps: Any, pivots: Any) -> int:
+def _eliminate(echelon: Any, steps: Any, pivots: Any) -> Any:
     """Gaussian elimination over GF(2), row by row; the number of independent rows before the first dependent one."""
     n, words = echelon.shape
     for i in range(n):

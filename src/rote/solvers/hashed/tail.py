@@ -2,29 +2,28 @@
 
     sums      modulo 2^q, two at a time: with x + y - 2^q and 2^q - x - y at hand, ReLUs pick the right one
     digits    which digit of the sum is the key's: how many thresholds its choice has passed
-    peeling   two bits at a time from the top: [v >= i 2^j] = relu(1 - relu(i 2^j - v)); a digit counts if it is the key's
-    check     a fingerprint that differs from the key's own moves the first part of the label out of the range of labels
+    peeling   two bits at a time from the top: [v >= i 2^j] = relu(1 - relu(i 2^j - v)); only the key's digit counts
+    check     a fingerprint that differs from the key's own moves the first part of the label out of its range
 
 Every value is a whole number of at most q bits, and no unit adds up anything longer: nothing is ever rounded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["FAR", "Expression", "Units", "tail_units", "tail_widths"]
+__all__ = ["Expression", "Units", "tail_units", "tail_widths"]
 
 Expression = dict[str, float]
 """A linear combination of units of the layer before, by name."""
 Units = dict[str, Expression]
 """The ReLU units of a layer."""
 BITS_AT_ONCE = 2
-FAR = 5
-"""Unknown contexts are moved by 2^(r + FAR) beyond labels whose first part has r bits."""
 
 
 def _scaled(expression: Expression, factor: float) -> Expression:
@@ -117,7 +116,7 @@ class _Tail:
                 self.layers.append({**stage, **next(digits), **self.kept})
         return {block: terms[0] for block, terms in sums.items()}
 
-    def _digit_layers(self):  # type: ignore[no-untyped-def]
+    def _digit_layers(self) -> Iterator[Units]:
         """What the layers of the sums carry along to find out the digit of a key."""
         layout = self.layout
         count = layout.digits
@@ -175,7 +174,7 @@ class _Tail:
             self.parts[i] = _added(self.parts[i], number)
             return
         off = -float(1 << self.layout.parts[i])
-        gated = _added(number, {name: off for name in self._differences(digit)})
+        gated = _added(number, dict.fromkeys(self._differences(digit), off))
         self.waiting.append((f"q{len(self.waiting)}", i, gated))
 
     def _peel(self, block: int) -> None:
@@ -220,7 +219,7 @@ class _Tail:
             self.layers.append({**label_units, **off, **one})
             along: Units = {name: {name: 1.0} for name in label_units}
             self.layers.append({**along, "k": {"one": 1.0, **dict.fromkeys(off, -1.0)}, **one})
-            far = float(1 << (layout.parts[0] + FAR))
+            far = layout.unknown_code[2]
             moved: Expression = {"y0": 1.0, "one": far, "k": -far}
             self.layers.append({**along, "y0": moved, **one})
             return

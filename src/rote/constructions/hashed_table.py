@@ -1,0 +1,175 @@
+"""The hashed table: any facts, exactly, in an ordinary network of a usual number format. See
+`rote.theorems.hashed_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from rote.config import Dtype, Shape
+from rote.constructions._base import Construction, Job, NoPlan, Options, Plan, option, stored_bytes
+from rote.constructions._data import wording
+from rote.data.verification import unknown_sentence
+from rote.errors import CapacityError, UsageError
+from rote.plot.sheet import Sheet
+from rote.solvers.hashed.layout import Layout, layouts
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rote.data import FactTable
+    from rote.data.demand import Demand
+    from rote.data.verification import Verification
+    from rote.models import Model
+    from rote.models.kinds.hashed_transformer import HashedTransformerModel
+
+__all__ = ["HashedTable", "construction"]
+
+MOST_UNKNOWN = 24
+TRIED = 10_000
+"""Contexts of each kind, random ones and near misses, that are tried to see whether they are told as unknown."""
+
+
+@dataclass(frozen=True)
+class HashedTable(Options):
+    """What a hashed table may be told."""
+
+    unknown: int | None = option(
+        None, "Say unknown to contexts that are no facts, but for a share of 2^-BITS of them.", metavar="BITS", min=1
+    )
+
+    def __post_init__(self) -> None:
+        if self.unknown is not None and not 1 <= self.unknown <= MOST_UNKNOWN:
+            raise UsageError(f"unknown must be a whole number of bits from 1 to {MOST_UNKNOWN}, got {self.unknown}.")
+
+
+class _Construction(Construction["FactTable", HashedTable]):
+    accepts = ("facts",)
+    Options = HashedTable
+    title = "Hashed table, exact in usual number formats"
+    shaped_by = ()
+
+    def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
+        """Wider formats than its own hold the same numbers; these are the ones that people run."""
+        return tuple(dict.fromkeys((dtype, "float32", "bfloat16")))
+
+    def plan(self, demand: Demand) -> Plan | NoPlan:
+        if demand.vectors:
+            return NoPlan(self.key, "it looks up tokens, and these examples are vectors")
+        if demand.dtype not in self.dtypes:
+            return NoPlan(self.key, f"it is made for {', '.join(self.dtypes)}, not for {demand.dtype}")
+        if (demand.d_model, demand.n_heads, demand.d_head) != (None, None, None):
+            return NoPlan(self.key, "it finds its own widths and heads; leave them open")
+        classes = demand.n_targets or demand.vocab
+        layout = next(layouts(demand.n_facts, demand.context, demand.vocab, classes, demand.dtype))
+        return self._planned(layout, demand.vocab, demand.dtype)
+
+    def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: HashedTable) -> Iterator[Plan]:
+        seen = set()
+        for layout in self._layouts(table, dtype, options):
+            plan = self._planned(layout, table.vocab, dtype)
+            if plan.architecture not in seen:
+                seen.add(plan.architecture)
+                yield plan
+
+    @staticmethod
+    def _layouts(table: FactTable, dtype: Dtype, options: HashedTable) -> Iterator[Layout]:
+        import numpy as np
+
+        tokens = len(np.unique(table.contexts))
+        return layouts(
+            table.n_facts, table.context, tokens, table.n_targets, dtype, unknown=options.unknown or 0
+        )  # fmt: skip
+
+    def _planned(self, layout: Layout, vocab: int, dtype: Dtype) -> Plan:
+        from rote.models.kinds.hashed_transformer import shape_of
+
+        return Plan(
+            construction=self.key,
+            architecture=shape_of(layout, vocab),
+            params=layout.params,
+            bytes=stored_bytes(layout.params, dtype),
+            facts=layout.keys,
+            note=f"{layout.rows:,} rows of {layout.width * layout.blocks:,} words; {layout.bits / layout.params:.3g} "
+            "bits per dense parameter",
+            dtype=dtype,
+            counts="all entries of all matrices, zeros included",
+            measures={"layout": layout.to_dict()},
+        )
+
+    def build(self, job: Job[FactTable, HashedTable]) -> Model:
+        import numpy as np
+
+        from rote.models.kinds.hashed_transformer import HashedTransformerModel, Words, as_tensors, shape_of
+        from rote.solvers.hashed.memorise import memorise
+        from rote.solvers.hashed.network import matrices
+
+        table = job.table
+        every = self._layouts(table, job.dtype, job.options)
+        layout = next((one for one in every if shape_of(one, table.vocab) == job.arch), None)
+        if layout is None:
+            raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
+        inputs, keys = np.unique(table.contexts, return_inverse=True)
+        spelled, labels = np.unique(table.targets, return_inverse=True)
+        made = memorise(
+            keys.reshape(table.contexts.shape), labels.astype(np.int64), layout, job.rng, progress=job.progress
+        )
+        job.progress("write the matrices", 0, 1, None)
+        weights = as_tensors(matrices(made.hashing, made.rows), job.dtype)
+        words = Words(tuple(inputs.tolist()), tuple(spelled.tolist()), layout.unknown)
+        report = {
+            "layout": layout.to_dict(),
+            "rows_used": len(made.rows),
+            "keys_per_word": round(table.n_facts / max(1, layout.table_words), 4),
+            "seeds_tried": made.seeds_tried,
+            "positions": made.hashing.positions.tolist(),
+        }
+        spoken = wording(table)
+        assert spoken is not None, "facts have words"
+        return HashedTransformerModel(job.arch, words, weights, spoken, report=report)
+
+    def remeasured(
+        self,
+        table: FactTable,
+        model: Model,
+        dtype: str,
+        results: Mapping[str, Verification],
+        claims: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        from rote.constructions._unknown import told_unknown
+
+        hashed = cast("HashedTransformerModel", model)
+        filled = hashed.counts["non_zero"]
+        measures: dict[str, Any] = {
+            "non_zero_params": filled,
+            "bits_per_non_zero": table.bits / filled,
+            "weight_bytes": sum(p.numel() * p.element_size() for p in hashed.module.parameters()),
+        }
+        if hashed.words.unknown:
+            measures["unknown"] = told_unknown(table, hashed.says_unknown, hashed.words.unknown, TRIED)
+        return measures
+
+    def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
+        c, layout = certificate, certificate["report"]["layout"]
+        whole = super().sheet(certificate, place)
+        blocks = f", {layout['blocks']} blocks" if layout["blocks"] > 1 else ""
+        lines = [
+            f"{c['params']:,} dense parameters (every entry of every matrix), {c['bits_per_param']:.3g} bits each; "
+            f"{c['non_zero_params']:,} are not zero, {c['bits_per_non_zero']:.3g} bits each; "
+            f"{c['weight_bytes']:,} bytes; seed {c['seed']}",
+            f"{layout['rows']:,} rows of {layout['words']:,} words of {layout['word_bits']} bits{blocks}, "
+            f"{layout['depth']} layers",
+        ]
+        if c.get("unknown"):
+            lines.append(unknown_sentence(c["unknown"]))
+        lead = f": {c['facts']:,} facts by {c['construction']}, context {c['shape']['context']}"
+        return replace(whole, lead=lead, lines=tuple(lines))
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Shape]]:
+        from rote.data import random_facts
+
+        return [(random_facts(*sizes, rng=rng), Shape()) for sizes in ((200, 3, 20), (40, 1, 60), (500, 5, 9))]
+
+
+construction = _Construction()

@@ -122,10 +122,10 @@ def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) ->
 
 def _codes(layout: Layout, rng: np.random.Generator) -> BitArray:
     """Distinct random codes. Single bits are read off codes whose further bits are parities of the first ones, so that
-    all of them are evenly spread; mixtures read longer codes that are random throughout."""
+    all of them are evenly spread; longer codes for the other mixes are random throughout."""
     vocab, size = layout.vocab, layout.code_bits
     short = max(1, (vocab - 1).bit_length())
-    if layout.mix == "mixtures" and size > short:
+    if layout.mix != "bits" and size > short:
         while True:
             codes = rng.integers(0, 2, (vocab, size), dtype=np.uint8)
             if len(np.unique(np.packbits(codes, axis=1), axis=0)) == vocab:

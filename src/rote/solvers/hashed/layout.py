@@ -22,12 +22,13 @@ WORD_BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 MIXES: dict[str, tuple[int, ...]] = {
     "bits": (0, 1),
     "parities": (0, 1, 0, 1),
+    "fourfold": (0, 1, 0, 1, 0),
     "mixtures": (0, 0, 1, 0, 1, 1),
     "copies": (0, 1),
 }
 """How a hash bit is made: 0 or 1 for every number of ones among the bits of codes that it reads. Single bits serve keys
-that are random themselves; parities separate near-duplicates; mixtures, which are no linear functions, grids too. Where
-nothing else helps, copies of all bits tell all keys apart."""
+that are random themselves, parities near-duplicates, fourfold ones (of longer codes) dense tables, and mixtures, which
+are no linear functions, grids. Where nothing else helps, copies of all bits tell all keys apart."""
 CHOICE_BITS = 8
 """Bits of the number by which a key's digit is told."""
 FINGERPRINT_PART = 8
@@ -337,8 +338,14 @@ def layouts(
         ("bits", False, 1.0, 0, positions),
         ("parities", True, 1.0, 0, positions),
         ("parities", False, 1.0, 0, positions),
-        ("mixtures", False, 1.06, 4, positions),
-        ("mixtures", False, 1.2, 6, positions),
+        ("fourfold", True, 1.0, 5, positions),
+        ("fourfold", True, 1.03, 6, positions),
+        ("fourfold", True, 1.06, 6, positions),
+        ("fourfold", False, 1.08, 6, positions),
+        ("parities", False, 1.02, 6, positions),
+        ("parities", False, 1.06, 12, positions),
+        ("mixtures", False, 1.1, 8, positions),
+        ("parities", False, 1.2, 12, positions),
         ("mixtures", False, 1.4, 8, min(context, 2 * positions)),
         ("mixtures", False, 2.0, 8, min(context, 4 * positions)),
         ("mixtures", False, 4.0, 8, context),

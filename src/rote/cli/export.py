@@ -22,10 +22,11 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a bit-extraction model of floats as ONNX, and check every fact with onnxruntime.
+    """Write a hashed table or a bit-extraction model of floats as ONNX, and check every fact with onnxruntime.
 
     The graph maps `contexts` (batch, S) of token ids to `labels`; label k stands for the k-th entry of `labels` in the
-    model's config.json. Exit code 1: onnxruntime loses a fact, and nothing is written.
+    model's config.json. Hashed tables also give the `scores` of all labels, and say which contexts are `unknown` (label
+    -1). Exit code 1: onnxruntime loses a fact, and nothing is written.
 
     Example:
 

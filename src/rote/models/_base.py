@@ -204,6 +204,6 @@ class Model(ABC):
     def export(self, path: Path, table: Any) -> dict[str, Any]:
         """Write the model for other programs, judged by them; refused by kinds that have no such form."""
         raise UsageError(
-            "only bit-extraction models of floats are exported as ONNX; build one with kajitsuka2025_next_token in "
-            "float64."
+            "only hashed tables and bit-extraction models of floats are exported as ONNX; build one with hashed_table, "
+            "or with kajitsuka2025_next_token in float64."
         )

@@ -1,12 +1,15 @@
-"""The float transformer of bit extraction as an ONNX graph: token ids in, labels out, no rounding on the way."""
+"""Models as ONNX graphs, and what onnxruntime makes of them; here the float transformer of bit extraction: token ids
+in, labels out, no rounding on the way."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from rote.data._atomic import write_atomically
 from rote.errors import CapacityError, MissingExtra
 from rote.models.kinds._relu_transformer import dense_weights
 
@@ -14,14 +17,14 @@ if TYPE_CHECKING:
     from rote.solvers.exact.network import Network
     from rote.solvers.exact.transformer import ExactTransformer
 
-__all__ = ["onnx_bytes", "onnx_labels"]
+__all__ = ["Graph", "onnx_bytes", "onnx_labels", "onnx_outputs", "onnx_tools", "onnx_written", "serialised"]
 
 _MOST_WEIGHTS = 60_000_000
 _OPSET = 17
 _IR = 9
 
 
-def _tools() -> Any:
+def onnx_tools() -> Any:
     try:
         import onnx
     except ImportError:
@@ -29,12 +32,11 @@ def _tools() -> Any:
     return onnx
 
 
-class _Graph:
+class Graph:
     """Nodes and constants, each output with a name of its own."""
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        self.onnx = _tools()
-        self.dtype = dtype
+    def __init__(self) -> None:
+        self.onnx = onnx_tools()
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -48,18 +50,23 @@ class _Graph:
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
-    def chain(self, x: str, network: Network) -> str:
-        for layer in network.layers:
-            W, b = dense_weights(layer, self.dtype)
-            x = self.node("Add", self.node("MatMul", x, self.constant(W.T.numpy())), self.constant(b.numpy()))
-            if layer.relu:
-                x = self.node("Relu", x)
-        return x
+    def output(self, name: str, kind: str, *inputs: str, **attributes: Any) -> None:
+        """A node whose output has this name."""
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+
+
+def _chain(graph: Graph, x: str, network: Network, dtype: torch.dtype) -> str:
+    for layer in network.layers:
+        W, b = dense_weights(layer, dtype)
+        x = graph.node("Add", graph.node("MatMul", x, graph.constant(W.T.numpy())), graph.constant(b.numpy()))
+        if layer.relu:
+            x = graph.node("Relu", x)
+    return x
 
 
 def onnx_bytes(model: ExactTransformer) -> bytes:
     """The file's content; input `contexts` (batch, S) int64, output `labels` (batch,) or (batch, S)."""
-    onnx = _tools()
+    onnx = onnx_tools()
     size = model.first.dense_params + model.second.dense_params
     if size > _MOST_WEIGHTS:
         raise CapacityError(
@@ -69,7 +76,7 @@ def onnx_bytes(model: ExactTransformer) -> bytes:
     dtype = getattr(torch, model.precision)
     number, kind = (np.float64, onnx.TensorProto.DOUBLE) if model.precision == "float64" else (
         np.float32, onnx.TensorProto.FLOAT)  # fmt: skip
-    graph = _Graph(dtype)
+    graph = Graph()
     rows = "contexts"
     if model.padding:
         before = graph.constant(np.array([0, model.padding, 0, 0], dtype=np.int64))
@@ -80,7 +87,7 @@ def onnx_bytes(model: ExactTransformer) -> bytes:
         places = np.arange(model.positions_seen, dtype=number).reshape(1, -1, 1)
         zero = graph.node("Mul", stream, graph.constant(np.array(0, dtype=number)))
         stream = graph.node("Concat", stream, graph.node("Add", zero, graph.constant(places)), axis=2)
-    numbers = graph.chain(stream, model.first)
+    numbers = _chain(graph, stream, model.first, dtype)
     ends = [graph.constant(np.array([k], dtype=np.int64)) for k in (0, 1, 2)]
     value = graph.node("Slice", numbers, ends[0], ends[1], ends[2])
     W = {name: graph.constant(np.array([[w]], dtype=number)) for name, w in _attention(model).items()}
@@ -98,25 +105,24 @@ def onnx_bytes(model: ExactTransformer) -> bytes:
     else:
         first = model.positions_seen - 1
     start, stop = (graph.constant(np.array([k], dtype=np.int64)) for k in (first, model.positions_seen))
-    out = graph.chain(graph.node("Slice", mean, start, stop, ends[1]), model.second)
+    out = _chain(graph, graph.node("Slice", mean, start, stop, ends[1]), model.second, dtype)
     shape = [0, -1] if model.task == "seq2seq" else [-1]
-    graph.nodes.append(
-        onnx.helper.make_node("Reshape", [out, graph.constant(np.array(shape, dtype=np.int64))], ["labels"])
-    )
-    return _serialised(graph, model, kind)
+    graph.output("labels", "Reshape", out, graph.constant(np.array(shape, dtype=np.int64)))
+    sizes = ["batch", model.context] if model.task == "seq2seq" else ["batch"]
+    return serialised(graph, model.context, {"labels": (kind, sizes)})
 
 
 def _attention(model: ExactTransformer) -> dict[str, int]:
     return {"W_Q": 0, "W_K": 0, "W_V": model.attention[0], "W_O": model.attention[1]}
 
 
-def _serialised(graph: _Graph, model: ExactTransformer, kind: int) -> bytes:
+def serialised(graph: Graph, context: int, outputs: dict[str, tuple[int, list[Any]]]) -> bytes:
+    """A checked file: input `contexts` (batch, S) int64; every output with its type and shape."""
     onnx = graph.onnx
     helper = onnx.helper
-    contexts = helper.make_tensor_value_info("contexts", onnx.TensorProto.INT64, ["batch", model.context])
-    shape = ["batch", model.context] if model.task == "seq2seq" else ["batch"]
-    labels = helper.make_tensor_value_info("labels", kind, shape)
-    made = helper.make_graph(graph.nodes, "rote", [contexts], [labels], graph.constants)
+    contexts = helper.make_tensor_value_info("contexts", onnx.TensorProto.INT64, ["batch", context])
+    said = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in outputs.items()]
+    made = helper.make_graph(graph.nodes, "rote", [contexts], said, graph.constants)
     whole = helper.make_model(
         made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR, producer_name="rote"
     )
@@ -125,7 +131,12 @@ def _serialised(graph: _Graph, model: ExactTransformer, kind: int) -> bytes:
 
 
 def onnx_labels(content: bytes, contexts: Any, chunk: int = 1024) -> Any:
-    """What onnxruntime makes of the file, on the CPU."""
+    """The labels that onnxruntime finds by the file, on the CPU."""
+    return onnx_outputs(content, contexts, ("labels",), chunk)["labels"]
+
+
+def onnx_outputs(content: bytes, contexts: Any, names: tuple[str, ...], chunk: int) -> dict[str, Any]:
+    """Some outputs of the file, so many contexts at a time."""
     try:
         import onnxruntime
     except ImportError:
@@ -134,7 +145,21 @@ def onnx_labels(content: bytes, contexts: Any, chunk: int = 1024) -> Any:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     parts = [
-        session.run(None, {"contexts": np.ascontiguousarray(contexts[at : at + chunk])})[0]
+        session.run(list(names), {"contexts": np.ascontiguousarray(contexts[at : at + chunk])})
         for at in range(0, len(contexts), chunk)
     ]
-    return np.concatenate(parts)
+    return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
+
+
+def onnx_written(path: Path, content: bytes, count: int, lost: int, dtype: str) -> dict[str, Any]:
+    """Write the file unless facts are lost; what was found, plain."""
+    if not lost:
+        write_atomically(path, lambda part: part.write_bytes(content))
+    return {
+        "onnx": path.name,
+        "bytes": len(content),
+        "dtype": dtype,
+        "n_facts": count,
+        "n_failed": lost,
+        "recall": (count - lost) / count,
+    }

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from rote.config import Architecture
-from rote.data._atomic import write_atomically
 from rote.data.outputs import Outputs
 from rote.data.table import Table
 from rote.models import folders
@@ -166,27 +165,14 @@ class ExactTransformerModel(Model):
 
     def export(self, path: Path, table: Table) -> dict[str, Any]:
         """Write the model of floats as ONNX if onnxruntime gives every fact its label; what was found, plain."""
-        from rote.models._onnx import onnx_bytes, onnx_labels
+        from rote.models._onnx import onnx_bytes, onnx_labels, onnx_written
 
         if self.wording is None or self.exact.precision == "exact":
             return super().export(path, table)
         content = onnx_bytes(self.exact)
         count, wanted = table.n_facts, self._numbers(table)
         lost = int((onnx_labels(content, table.inputs(slice(0, count))[0]) != wanted).reshape(count, -1).any(1).sum())
-        if not lost:
-
-            def write(part: Path) -> None:
-                part.write_bytes(content)
-
-            write_atomically(path, write)
-        return {
-            "onnx": path.name,
-            "bytes": len(content),
-            "dtype": self.exact.precision,
-            "n_facts": count,
-            "n_failed": lost,
-            "recall": (count - lost) / count,
-        }
+        return onnx_written(path, content, count, lost, self.exact.precision)
 
     def _numbers(self, table: Table) -> Any:
         """The label number of every target; -2 for a target that no label stands for."""

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rote.config import Architecture
 from rote.data.outputs import Outputs
+from rote.data.table import Table
 from rote.errors import CheckpointError, FactsLost
 from rote.models import folders
 from rote.models._base import Answer, Model, Wording
@@ -33,6 +34,7 @@ __all__ = ["HashedTransformer", "HashedTransformerModel", "Words", "as_tensors",
 
 NOT_A_FACT = "(unknown: this context is none of the facts)"
 _MOST_LAYERS = 100_000
+_AT_ONCE = 4096
 _EMBEDDINGS = ("W_E", "W_pos", "W_Q", "W_K", "W_V")
 
 
@@ -70,6 +72,8 @@ class HashedTransformer(nn.Module):
 
     rows: Tensor
     """The row of W_E of every token id; ids that stand in no context share the last one."""
+    coded: Tensor
+    """Which token ids stand in contexts; a context with any other is none of the facts."""
 
     def __init__(self, arch: Architecture, words: Words, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -77,6 +81,9 @@ class HashedTransformer(nn.Module):
         rows = torch.full((arch.vocab,), max(0, len(words.inputs) - 1), dtype=torch.int64)
         rows[list(words.inputs)] = torch.arange(len(words.inputs))
         self.register_buffer("rows", rows, persistent=False)
+        coded = torch.zeros(arch.vocab, dtype=torch.bool)
+        coded[list(words.inputs)] = True
+        self.register_buffer("coded", coded, persistent=False)
         for name in _EMBEDDINGS:
             self.register_parameter(name, nn.Parameter(_known(weights, name).detach().clone(), requires_grad=False))
         layers = []
@@ -224,8 +231,6 @@ class HashedTransformerModel(Model):
 
     @classmethod
     def examples(cls, seed: int) -> list[HashedTransformerModel]:
-        import numpy as np
-
         from rote.solvers.hashed.layout import layouts
         from rote.solvers.hashed.memorise import memorise
         from rote.solvers.hashed.network import matrices
@@ -260,7 +265,7 @@ class HashedTransformerModel(Model):
 
     def answers(self, words: Sequence[str], top: int) -> list[Answer]:
         ids = self.ids(words)
-        if not self._codes.issuperset(ids):
+        if not self.module.coded[ids].all():
             return [Answer(NOT_A_FACT, 0.0, 0.0, unknown=True)]
         with torch.no_grad():
             scores = self.module(torch.tensor([ids]))[0].to(torch.float64)
@@ -271,28 +276,36 @@ class HashedTransformerModel(Model):
             for i in best
         ]
 
-    @cached_property
-    def _codes(self) -> frozenset[int]:
-        """Tokens that stand in contexts; a context with any other is none of the facts."""
-        return frozenset(self.words.inputs)
-
     def _spelled(self, label: int) -> str:
         labels = self.words.labels
-        return NOT_A_FACT if label >= len(labels) else self.wording.vocabulary[labels[label]]
+        return self.wording.vocabulary[labels[label]] if 0 <= label < len(labels) else NOT_A_FACT
 
     def first_answers(self, contexts: Any) -> list[str]:
-        with torch.no_grad():
-            best = self.module(torch.tensor(contexts)).argmax(dim=-1).tolist()
-        return [self._spelled(i) for i in best]
+        tokens = torch.as_tensor(contexts)
+        labels = torch.where(self.module.coded[tokens].all(dim=1), self._best(tokens), -1)
+        return [self._spelled(label) for label in labels.tolist()]
 
     def says_unknown(self, contexts: Any) -> Any:
-        """Which of the contexts (B, S) of token ids are told as no facts."""
-        said = []
+        """Which of the contexts (B, S) of token ids the network itself tells as no facts, by their fingerprints."""
+        return (self._best(torch.as_tensor(contexts)) >= len(self.words.labels)).numpy()
+
+    def _best(self, contexts: Tensor) -> Tensor:
+        """The class with the largest score of every context; one beyond the last for "unknown"."""
         with torch.no_grad():
-            for start in range(0, len(contexts), 4096):
-                part = torch.tensor(contexts[start : start + 4096])
-                said.append(self.module(part).argmax(dim=-1) >= len(self.words.labels))
-        return torch.cat(said).numpy()
+            parts = [self.module(part).argmax(dim=-1) for part in contexts.split(_AT_ONCE)]
+        return torch.cat(parts)
+
+    def export(self, path: Path, table: Table) -> dict[str, Any]:
+        """Write the model as ONNX if onnxruntime gives every fact its label; what was found, plain."""
+        from rote.models._hashed_onnx import hashed_labels, hashed_onnx
+        from rote.models._onnx import onnx_written
+
+        content, count = hashed_onnx(self.module), table.n_facts
+        places = np.full(self.arch.vocab, -2, dtype=np.int64)
+        places[list(self.words.labels)] = np.arange(len(self.words.labels))
+        wanted = places[np.asarray(getattr(table, "targets", None))]
+        lost = int((hashed_labels(content, self.module, table.inputs(slice(0, count))[0]) != wanted).sum())
+        return onnx_written(path, content, count, lost, "float64" if self.dtype == "float64" else "float32")
 
     def heads(self, ids: Sequence[int]) -> HeadsView:
         """Every head copies a token; what follows is not linear, so no head has a part of the lead."""

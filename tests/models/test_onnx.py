@@ -1,0 +1,96 @@
+"""Hashed tables as ONNX: onnxruntime says the same as the module, on facts and on everything else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rote
+from rote.cli.main import run
+from rote.data import random_facts, unknown_contexts
+from rote.errors import RoteError
+from rote.models._hashed_onnx import hashed_labels, hashed_onnx
+from rote.models._onnx import onnx_outputs
+from rote.models.kinds.hashed_transformer import NOT_A_FACT, HashedTransformerModel
+
+FORMATS = ("bfloat16", "float16", "float32", "float64")
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("unknown", [None, 7])
+@pytest.mark.parametrize("sizes", [(400, 4, 30), (60, 1, 90), (150, 12, 5)])
+def test_onnxruntime_agrees_with_the_module(dtype: str, unknown: int | None, sizes: tuple[int, int, int]) -> None:
+    facts = random_facts(*sizes, rng=np.random.default_rng(3))
+    memory = rote.build(facts, with_=rote.HashedTable(unknown=unknown), dtype=dtype, rng=1)
+    model = memory.model
+    assert isinstance(model, HashedTransformerModel)
+    content = hashed_onnx(model.module)
+    others = unknown_contexts(facts, 300, np.random.default_rng(4)).all
+    contexts = np.concatenate([facts.contexts, others])
+    # A batch of its own for the rest: sizes differ.
+    said = onnx_outputs(content, contexts, ("scores", "labels", "unknown"), 129)
+    with torch.no_grad():
+        scores = model.module(torch.tensor(contexts))
+    assert said["scores"].dtype == (np.float64 if dtype == "float64" else np.float32)
+    assert torch.equal(torch.from_numpy(said["scores"]).to(scores.dtype), scores)
+    spelled = [model._spelled(label) for label in said["labels"].tolist()]
+    assert spelled == model.first_answers(contexts)
+    assert ((said["labels"] < 0) == said["unknown"]).all()
+    answers = [facts.vocabulary.tokens[i] for i in facts.targets.tolist()]
+    assert spelled[: len(answers)] == answers
+    assert (hashed_labels(content, model.module, contexts) == said["labels"]).all()
+    if unknown:
+        assert said["unknown"][len(answers) :].mean() > 0.9
+
+
+def test_tokens_of_no_context_are_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b,y\n" + "".join(f"x{i % 7},z{i // 7},n{i % 3}\n" for i in range(49)))
+    memory = rote.build(rote.read(file), with_=rote.HashedTable(), rng=0)
+    model = memory.model
+    assert isinstance(model, HashedTransformerModel) and model.wording is not None
+    foreign = model.wording.vocabulary.index("n1")
+    contexts = np.array([[foreign, foreign], [0, foreign]])
+    said = onnx_outputs(hashed_onnx(model.module), contexts, ("labels", "unknown"), 8)
+    assert said["unknown"].all() and (said["labels"] == -1).all()
+    assert model.first_answers(contexts) == [NOT_A_FACT] * 2
+    assert all(answer.unknown for answer in memory.ask("n1", "n1"))
+
+
+def test_export_writes_what_onnxruntime_recalls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, folder, graph = tmp_path / "rows.csv", tmp_path / "model", tmp_path / "m.onnx"
+    file.write_text("a,b,y\n" + "".join(f"x{i % 7},z{i // 7},n{i % 3}\n" for i in range(49)))
+    command = ["build", str(file), "-o", str(folder), "--with", "hashed_table", "--dtype", "bfloat16", "--unknown", "8"]
+    assert run(command) == 0
+    capsys.readouterr()
+    assert run(["export", str(folder), "-o", str(graph), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["n_facts"], record["n_failed"], record["dtype"]) == (49, 0, "float32")
+    assert graph.stat().st_size == record["bytes"]
+    assert run(["export", str(folder), "-o", str(graph)]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_model_that_loses_facts_is_not_written(tmp_path: Path) -> None:
+    facts = random_facts(50, 2, 20, rng=np.random.default_rng(0))
+    memory = rote.build(facts, with_=rote.HashedTable(), rng=0)
+    assert isinstance(memory.model, HashedTransformerModel)
+    with torch.no_grad():
+        memory.model.module.layers[-1].weight.neg_()
+    record = memory.model.export(tmp_path / "m.onnx", facts)
+    assert record["n_failed"] > 0 and not (tmp_path / "m.onnx").exists()
+
+
+def test_more_weights_than_a_file_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rote.models import _hashed_onnx
+
+    facts = random_facts(50, 2, 20, rng=np.random.default_rng(0))
+    model = rote.build(facts, with_=rote.HashedTable(), rng=0).model
+    assert isinstance(model, HashedTransformerModel)
+    monkeypatch.setattr(_hashed_onnx, "_MOST_BYTES", 1000)
+    with pytest.raises(RoteError, match="2 GB"):
+        hashed_onnx(model.module)

@@ -106,11 +106,11 @@ class Options:
                 raise UnknownName(item.name, value, choices)
 
     def to_dict(self) -> dict[str, Any]:
-        """For certificates: what differs from the defaults."""
+        """For certificates: what differs from the defaults, but for where the work was done."""
         changed = {}
         for item in dataclasses.fields(self):
             value = getattr(self, item.name)
-            if value != item.default:
+            if value != item.default and not item.metadata.get("place"):
                 changed[item.name] = [str(v) for v in value] if isinstance(value, tuple) else (
                     value if isinstance(value, (bool, int, float, str)) else str(value)
                 )  # fmt: skip
@@ -128,7 +128,10 @@ class Options:
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of an Options record: its default, and the sentence that `--help` shows."""
+    """A field of an Options record: its default, and the sentence that `--help` shows.
+
+    With `place=True` it says where work is done: the weights do not depend on it, and the explorer has no field for it.
+    """
     return field(default=default, metadata={"help": help, **more})
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -19,16 +20,19 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rote.data import FactTable
+    from rote.data._arrays import IntArray
     from rote.data.demand import Demand
     from rote.data.verification import Verification
     from rote.models import Model
     from rote.models.kinds.hashed_transformer import HashedTransformerModel
+    from rote.solvers.hashed.memorise import Solve
 
 __all__ = ["HashedTable", "construction"]
 
 MOST_UNKNOWN = 24
 TRIED = 10_000
 """Contexts of each kind, random ones and near misses, that are tried to see whether they are told as unknown."""
+PLACES = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,15 @@ class HashedTable(Options):
     unknown: int | None = option(
         None, "Say unknown to contexts that are no facts, but for a share of 2^-BITS of them.", metavar="BITS", min=1
     )
+    on: str = option(
+        "local", "Where to solve rows: local (all cores) or ray. The weights are the same.", choices=PLACES, place=True
+    )
+    address: str | None = option(None, "Ray cluster; one is started here if not given.", place=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.address is not None and self.on != "ray":
+            raise UsageError("an address is that of a Ray cluster, and this runs locally; run on ray, or leave it out.")
         if self.unknown is not None and not 1 <= self.unknown <= MOST_UNKNOWN:
             raise UsageError(f"unknown must be a whole number of bits from 1 to {MOST_UNKNOWN}, got {self.unknown}.")
 
@@ -75,9 +86,7 @@ class _Construction(Construction["FactTable", HashedTable]):
 
     @staticmethod
     def _layouts(table: FactTable, dtype: Dtype, options: HashedTable) -> Iterator[Layout]:
-        import numpy as np
-
-        tokens = len(np.unique(table.contexts))
+        tokens = len(_used(table.contexts))
         return layouts(
             table.n_facts, table.context, tokens, table.n_targets, dtype, unknown=options.unknown or 0
         )  # fmt: skip
@@ -99,8 +108,6 @@ class _Construction(Construction["FactTable", HashedTable]):
         )
 
     def build(self, job: Job[FactTable, HashedTable]) -> Model:
-        import numpy as np
-
         from rote.models.kinds.hashed_transformer import HashedTransformerModel, Words, as_tensors, shape_of
         from rote.solvers.hashed.memorise import memorise
         from rote.solvers.hashed.network import matrices
@@ -110,11 +117,10 @@ class _Construction(Construction["FactTable", HashedTable]):
         layout = next((one for one in every if shape_of(one, table.vocab) == job.arch), None)
         if layout is None:
             raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
-        inputs, keys = np.unique(table.contexts, return_inverse=True)
-        spelled, labels = np.unique(table.targets, return_inverse=True)
-        made = memorise(
-            keys.reshape(table.contexts.shape), labels.astype(np.int64), layout, job.rng, progress=job.progress
-        )
+        inputs, spelled = _used(table.contexts), _used(table.targets)
+        keys, labels = _renumbered(table.contexts, inputs), _renumbered(table.targets, spelled)
+        with _solver(job.options) as solve:
+            made = memorise(keys, labels, layout, job.rng, solve=solve, progress=job.progress)
         job.progress("write the matrices", 0, 1, None)
         weights = as_tensors(matrices(made.hashing, made.rows), job.dtype)
         words = Words(tuple(inputs.tolist()), tuple(spelled.tolist()), layout.unknown)
@@ -170,6 +176,36 @@ class _Construction(Construction["FactTable", HashedTable]):
         from rote.data import random_facts
 
         return [(random_facts(*sizes, rng=rng), Shape()) for sizes in ((200, 3, 20), (40, 1, 60), (500, 5, 9))]
+
+
+def _used(ids: IntArray) -> IntArray:
+    """The token ids that occur, in order."""
+    import numpy as np
+
+    return np.flatnonzero(np.bincount(ids.ravel()))
+
+
+def _renumbered(ids: IntArray, used: IntArray) -> IntArray:
+    """Every id as its place among those that are used."""
+    import numpy as np
+
+    places = np.zeros(int(used[-1]) + 1, dtype=np.int64)
+    places[used] = np.arange(len(used))
+    return places[ids]
+
+
+@contextlib.contextmanager
+def _solver(options: HashedTable) -> Iterator[Solve]:
+    """What solves the rows: threads of this process, or the workers of a cluster."""
+    from rote.solvers.hashed.memorise import by_cluster, by_threads
+
+    if options.on == "local":
+        yield by_threads
+        return
+    from rote.solvers.cluster import Cluster
+
+    with Cluster.at(options.address, "solving rows on a Ray cluster") as cluster:
+        yield by_cluster(cluster)
 
 
 construction = _Construction()

@@ -63,6 +63,7 @@ def _options(one: AnyConstruction) -> list[dict[str, Any]]:
             "choices": item.metadata.get("choices"),
         }
         for item in dataclasses.fields(one.Options)
+        if not item.metadata.get("place")
     ]
 
 

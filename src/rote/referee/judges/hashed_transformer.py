@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["ClassScores", "judge"]
 
 _NUMBERS_AT_ONCE = 12_000_000
+_FEWEST = 64
+"""Inputs, units and examples from which it pays to look for zeros."""
+_RARE = 16
+"""An input that is not 0 for fewer than one in so many examples is rare."""
 
 
 class ClassScores(Scores):
@@ -57,7 +61,7 @@ class HashedTransformerJudge(Judge):
     def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Scores:
         number, shape = TORCH_DTYPES[dtype], stored.config.get("architecture", {})
         names = sorted((n for n in stored.tensors if n.startswith("layers.")), key=lambda n: int(n.split(".")[1]))
-        chain = [stored.tensor(name).detach().to(number) for name in names]
+        chain = [_Layer(stored.tensor(name).detach().to(number)) for name in names]
         w = {name: stored.tensor(name).detach().to(number) for name in ("W_E", "W_pos", "W_Q", "W_K", "W_V")}
         rows, labels = _rows(stored, len(w["W_E"])), _ids(stored, "labels")
         heads = int(shape.get("n_heads", 1))
@@ -73,13 +77,13 @@ class HashedTransformerJudge(Judge):
                 )
             x = w["W_E"][rows[contexts]] + w["W_pos"]
             stream = torch.cat([_copied(w, x, heads), torch.ones(len(x), 1, dtype=number)], dim=1)
-            for i, matrix in enumerate(chain):
-                stream = _product(stream, matrix)
+            for i, layer in enumerate(chain):
+                stream = layer(stream)
                 if i < len(chain) - 1:
                     stream = stream.clamp(min=0)
             return stream
 
-        width = max(matrix.shape[0] for matrix in chain) + heads * (w["W_V"].shape[0] + len(w["W_pos"]))
+        width = max(layer.units for layer in chain) + heads * (w["W_V"].shape[0] + len(w["W_pos"]))
         most = max(1, min(8192, _NUMBERS_AT_ONCE // width))
         return ClassScores(scores, labels, len(rows), rows_at_once=most)
 
@@ -99,11 +103,41 @@ def _copied(w: dict[str, Tensor], x: Tensor, heads: int) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-def _product(stream: Tensor, matrix: Tensor) -> Tensor:
-    if stream.dtype == torch.float16:
-        # Machines add up products of half precision in single precision; here without its slow detours.
-        return (stream.float() @ matrix.float().T).to(torch.float16)
-    return stream @ matrix.T
+class _Layer:
+    """One matrix product. Sums of products of half precision are taken in single precision and rounded once, as
+    machines do. Where most inputs are 0, as behind units of which each example has one, only the others are multiplied.
+    """
+
+    def __init__(self, matrix: Tensor) -> None:
+        self._matrix, self.units = matrix, len(matrix)
+        self._wide = torch.float64 if matrix.dtype == torch.float64 else torch.float32
+        # Zeros count as soon as something is not finite.
+        large = min(matrix.shape) >= _FEWEST and bool(matrix.isfinite().all())
+        self._by_input = matrix.T.to(self._wide).contiguous() if large else None
+
+    def __call__(self, stream: Tensor) -> Tensor:
+        if self._by_input is None or len(stream) < _FEWEST:
+            return self._product(stream)
+        active = stream != 0
+        rare = active.sum(dim=0) < len(stream) / _RARE
+        if 2 * int(rare.sum()) < len(rare) or not bool(stream.isfinite().all()):
+            return self._product(stream)
+        often = torch.nonzero(~rare)[:, 0]
+        sums = stream[:, often].to(self._wide) @ self._by_input[often]
+        active &= rare
+        examples, inputs = torch.nonzero(active, as_tuple=True)
+        counts, values = active.sum(dim=1), stream[examples, inputs].to(self._wide)
+        starts = torch.cumsum(counts, dim=0) - counts
+        sums += torch.nn.functional.embedding_bag(
+            inputs, self._by_input, starts, mode="sum", per_sample_weights=values
+        )  # fmt: skip
+        return sums.to(stream.dtype)
+
+    def _product(self, stream: Tensor) -> Tensor:
+        if stream.dtype == torch.float16:
+            # In single precision without the slow detours of half precision.
+            return (stream.float() @ self._matrix.float().T).to(torch.float16)
+        return stream @ self._matrix.T
 
 
 def _ids(stored: Stored, name: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,21 +12,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rote.errors import FactsLost
+from rote.errors import FactsLost, RoteError
+from rote.solvers.cluster import Call, Failure
 from rote.solvers.hashed.hashing import Hash, drawn_hash, hashed_keys, positions_to_read
 from rote.solvers.hashed.rows import Keys, Row, Subtree, solved_rows, subtrees
 from rote.solvers.record import Progress, quiet
 
 if TYPE_CHECKING:
+    from rote.solvers.cluster import Cluster
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["HashedTable", "Solve", "by_threads", "memorise"]
+__all__ = ["HashedTable", "Solve", "by_cluster", "by_threads", "memorise"]
 
 IntArray = npt.NDArray[np.int64]
 Solve = Callable[["Layout", list[Subtree], int], Iterable[list[Row]]]
 """solve(layout, parts, seed) -> the rows of every part, in order, as they come."""
 
 _PARTS = 64
+_AT_ONCE = 8192
 _SEEDS = {False: 3, True: 12}
 
 
@@ -49,6 +53,26 @@ def by_threads(layout: Layout, parts: list[Subtree], seed: int) -> Iterator[list
         finally:
             for future in futures:
                 future.cancel()
+
+
+def by_cluster(cluster: Cluster) -> Solve:
+    """Every part by itself, on the workers of a cluster; rows are handed on in the order of the parts."""
+
+    def solve(layout: Layout, parts: list[Subtree], seed: int) -> Iterator[list[Row]]:
+        waiting: dict[int, list[Row]] = {}
+        first = 0
+        calls = cluster.results(len(parts), lambda i: Call(solved_rows, (parts[i], layout, seed, layout.rows)))
+        with contextlib.closing(calls):
+            for index, rows in calls:
+                if isinstance(rows, Failure):
+                    lost = isinstance(rows.error, FactsLost)
+                    raise rows.error if lost else RoteError(f"a cluster did not solve some rows: {rows.reason}.")
+                waiting[index] = rows
+                while first in waiting:
+                    yield waiting.pop(first)
+                    first += 1
+
+    return solve
 
 
 def memorise(
@@ -88,9 +112,7 @@ def _with_seed(
     if positions is None:
         raise FactsLost(f"cannot tell all keys apart by {layout.positions:,} of their positions")
     hashing = drawn_hash(layout, positions, draw)
-    hashed = hashed_keys(hashing, keys)
-    symbols = labels | hashed.fingerprints << layout.label_bits
-    every = Keys(hashed.bits, hashed.columns(layout), hashed.choices(layout), symbols)
+    every = _hashed(hashing, keys, labels)
     parts = subtrees(every, layout, max(4096, len(keys) // _PARTS))
     rows: list[Row] = []
     done = 0
@@ -101,6 +123,16 @@ def _with_seed(
         if len(rows) > layout.rows or (done < len(keys) and len(rows) > _expected(layout, done, len(keys))):
             raise FactsLost(f"needs more than {layout.rows:,} rows")
     return hashing, rows
+
+
+def _hashed(hashing: Hash, keys: IntArray, labels: IntArray) -> Keys:
+    """What is known of every key, some thousand keys at a time: bits of few keys stay in the processor's cache."""
+    layout, pieces = hashing.layout, []
+    for start in range(0, len(keys), _AT_ONCE):
+        hashed = hashed_keys(hashing, keys[start : start + _AT_ONCE])
+        symbols = labels[start : start + _AT_ONCE] | hashed.fingerprints << layout.label_bits
+        pieces.append((hashed.bits, hashed.columns(layout), hashed.choices(layout), symbols))
+    return Keys(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
 
 
 def _expected(layout: Layout, done: int, total: int) -> float:

@@ -37,7 +37,8 @@ def test_onnxruntime_agrees_with_the_module(dtype: str, unknown: int | None, siz
         scores = model.module(torch.tensor(contexts))
     assert said["scores"].dtype == (np.float64 if dtype == "float64" else np.float32)
     assert torch.equal(torch.from_numpy(said["scores"]).to(scores.dtype), scores)
-    spelled = [model._spelled(label) for label in said["labels"].tolist()]
+    tokens = [facts.vocabulary.tokens[i] for i in model.words.labels]
+    spelled = [tokens[label] if label >= 0 else "(unknown)" for label in said["labels"].tolist()]
     assert spelled == model.first_answers(contexts)
     assert ((said["labels"] < 0) == said["unknown"]).all()
     answers = [facts.vocabulary.tokens[i] for i in facts.targets.tolist()]
@@ -57,8 +58,8 @@ def test_tokens_of_no_context_are_unknown(tmp_path: Path) -> None:
     contexts = np.array([[foreign, foreign], [0, foreign]])
     said = onnx_outputs(hashed_onnx(model.module), contexts, ("labels", "unknown"), 8)
     assert said["unknown"].all() and (said["labels"] == -1).all()
-    assert model.first_answers(contexts) == [NOT_A_FACT] * 2
-    assert all(answer.unknown for answer in memory.ask("n1", "n1"))
+    assert model.first_answers(contexts) == ["(unknown)"] * 2
+    assert [(answer.token, answer.unknown) for answer in memory.ask("n1", "n1")] == [(NOT_A_FACT, True)]
 
 
 def test_export_writes_what_onnxruntime_recalls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +67,13 @@ def test_export_writes_what_onnxruntime_recalls(tmp_path: Path, capsys: pytest.C
     file.write_text("a,b,y\n" + "".join(f"x{i % 7},z{i // 7},n{i % 3}\n" for i in range(49)))
     command = ["build", str(file), "-o", str(folder), "--with", "hashed_table", "--dtype", "bfloat16", "--unknown", "8"]
     assert run(command) == 0
-    capsys.readouterr()
+    assert "told as unknown, with 8 bits a key" in " ".join(capsys.readouterr().out.split())
+    assert run(["ask", str(folder), "x3", "x3"]) == 0
+    assert capsys.readouterr().out.strip() == NOT_A_FACT
+    assert run(["ask", str(folder), "x3", "z2"]) == 0
+    assert capsys.readouterr().out.split()[2] == "n2"
+    assert run(["verify", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unknown"]["bits"] == 8
     assert run(["export", str(folder), "-o", str(graph), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["n_facts"], record["n_failed"], record["dtype"]) == (49, 0, "float32")

@@ -163,6 +163,18 @@ def test_answers_are_those_of_the_model(explorer: Explorer) -> None:
     assert explorer.ask(f"/api/models/{id_}/ask", {"words": ["Iron", "name"]})["truth"] is None
 
 
+def test_contexts_that_are_no_facts_are_told(explorer: Explorer) -> None:
+    wanted = {"shipped": "elements", "with": "hashed_table", "options": {"unknown": 16}}
+    id_ = explorer.ask("/api/builds", wanted)["id"]
+    built = explorer.finished(id_)
+    assert built["state"] == "done" and " --unknown 16" in built["command"]
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["Fe", "name"]})
+    assert (found["answers"][0]["token"], found["answers"][0]["unknown"]) == ("Iron", False)
+    for words in (["Fe", "Fe"], ["Iron", "name"]):
+        found = explorer.ask(f"/api/models/{id_}/ask", {"words": words})
+        assert [one["unknown"] for one in found["answers"]] == [True] and found["truth"] is None
+
+
 def test_models_of_the_folder_can_be_asked(explorer: Explorer, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["build", "elements", "-o", str(explorer.folder / "kept"), "--with", "dana2025_cor1", "--json"]) == 0
     capsys.readouterr()
@@ -202,7 +214,9 @@ def test_options_are_those_of_the_records(explorer: Explorer) -> None:
     for key, one in listed.items():
         told = [SHAPE[name] for name in constructions.get(key).shaped_by]
         assert (one["shape"], one["title"]) == (told, constructions.get(key).title)
-        assert [f["name"] for f in one["options"]] == [f.name for f in fields(constructions.get(key).Options)]
+        # The explorer builds where it runs: it has no fields for places.
+        own = [f.name for f in fields(constructions.get(key).Options) if not f.metadata.get("place")]
+        assert [f["name"] for f in one["options"]] == own
         assert all(f["help"] for f in one["options"])
     for options, words in (
         ({"refin": True}, "did you mean 'refine'?"),
@@ -210,6 +224,7 @@ def test_options_are_those_of_the_records(explorer: Explorer) -> None:
         ({"epsilon": "x"}, "must be a number"),
         ({"starts": 1.5}, "whole number"),
         (["refine"], "names with values"),
+        ({"address": "127.0.0.1:1"}, "there is no option 'address'"),
     ):
         assert words in explorer.ask("/api/builds", {"shipped": "elements", "options": options})["error"]
     # An option of another construction is refused by the pipeline, in its words.

@@ -90,7 +90,7 @@ def _answer(memory: Memory, words: list[str], top: int, as_json: bool, *, lines:
             emit_json(record)
         return
     out = console()
-    if memory.model.speaks_labels:
+    if memory.model.speaks_labels or answers[0].unknown:
         out.print("  ".join(answer.token for answer in answers), style="bold", markup=False)
         return
     truth = memory.truth(words)

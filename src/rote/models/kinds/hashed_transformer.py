@@ -271,10 +271,12 @@ class HashedTransformerModel(Model):
             scores = self.module(torch.tensor([ids]))[0].to(torch.float64)
         probabilities = torch.softmax(scores, dim=0)
         best = torch.topk(scores, min(top, len(scores))).indices.tolist()
-        return [
+        answers = [
             Answer(self._spelled(i), float(probabilities[i]), float(scores[i]), unknown=i >= len(self.words.labels))
             for i in best
         ]
+        # Behind "unknown" there is no second guess.
+        return answers[:1] if answers[0].unknown else answers
 
     def _spelled(self, label: int) -> str:
         labels = self.words.labels
@@ -283,7 +285,9 @@ class HashedTransformerModel(Model):
     def first_answers(self, contexts: Any) -> list[str]:
         tokens = torch.as_tensor(contexts)
         labels = torch.where(self.module.coded[tokens].all(dim=1), self._best(tokens), -1)
-        return [self._spelled(label) for label in labels.tolist()]
+        return [
+            self._spelled(label) if 0 <= label < len(self.words.labels) else "(unknown)" for label in labels.tolist()
+        ]
 
     def says_unknown(self, contexts: Any) -> Any:
         """Which of the contexts (B, S) of token ids the network itself tells as no facts, by their fingerprints."""

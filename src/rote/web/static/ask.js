@@ -120,14 +120,16 @@ function answer(found) {
   box.hidden = false;
   const said = (found.labels ? found.answers : found.answers.slice(0, 1)).map((a) => a.token).join(" ");
   const known = found.answers.some((a) => a.true !== null);
+  const unknown = found.answers[0].unknown;
   const share = (p) => `${(100 * p).toFixed(2)} %`;
   const tag = (kind, words) => h("span", { class: `tag ${kind}` }, words);
   const verdict = found.divergence !== null ? tag("", `${num(found.divergence)} nats from the table`)
     : found.truth !== null ? (said === found.truth ? tag("done", "a fact, recalled") : tag("failed", `a fact: ${found.truth}`))
+    : unknown ? (found.facts_known ? tag("done", "not one of the facts, and told so") : null)
     : found.facts_known ? tag("", "not one of the facts: the answer means nothing") : null;
   say(`Answer: ${said}`);
   show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: said.length > 80 ? "said long" : "said" }, said), " ", verdict),
-    found.labels ? h("p", { class: "hint" }, "This model gives labels, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), known ? h("th", { scope: "col", class: "right" }, "true") : null, h("th", { scope: "col", class: "right" }, "logit"))),
+    unknown ? null : found.labels ? h("p", { class: "hint" }, "This model gives labels, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), known ? h("th", { scope: "col", class: "right" }, "true") : null, h("th", { scope: "col", class: "right" }, "logit"))),
       h("tbody", {}, found.answers.map((a) => h("tr", {}, h("td", {}, h("span", { class: "clamp", title: a.token.length > 60 ? a.token : null }, a.token)), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * a.probability}%` }))), h("td", { class: "right" }, share(a.probability)), known ? h("td", { class: "right" }, share(a.true)) : null, h("td", { class: "right" }, num(a.logit, 5)))))),
     commandLine(found.command));
 }

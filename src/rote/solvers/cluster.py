@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +56,7 @@ class Cluster:
 
     def results(
         self, count: int, call: Callable[[int], Call], tick: Callable[[Collection[int]], None] = lambda _: None
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any], None, None]:
         """(i, result or Failure) of call(0), ..., call(count - 1), as they come; a lost one is run again, up to five
         times in all. `tick` is told every second or so which are running."""
         ray = self.ray

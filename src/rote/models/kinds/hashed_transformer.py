@@ -296,7 +296,7 @@ class HashedTransformerModel(Model):
     def _best(self, contexts: Tensor) -> Tensor:
         """The class with the largest score of every context; one beyond the last for "unknown"."""
         with torch.no_grad():
-            parts = [self.module(part).argmax(dim=-1) for part in contexts.split(_AT_ONCE)]
+            parts = [self.module(part).argmax(dim=-1) for part in torch.split(contexts, _AT_ONCE)]
         return torch.cat(parts)
 
     def export(self, path: Path, table: Table) -> dict[str, Any]:

@@ -118,19 +118,21 @@ class _Layer:
     def __call__(self, stream: Tensor) -> Tensor:
         if self._by_input is None or len(stream) < _FEWEST:
             return self._product(stream)
-        active = stream != 0
-        rare = active.sum(dim=0) < len(stream) / _RARE
-        if 2 * int(rare.sum()) < len(rare) or not bool(stream.isfinite().all()):
+        examples, inputs = torch.nonzero(stream, as_tuple=True)
+        values = stream[examples, inputs]
+        rare = torch.bincount(inputs, minlength=stream.shape[1]) < len(stream) / _RARE
+        if 2 * int(rare.sum()) < len(rare) or not bool(values.isfinite().all()):
             return self._product(stream)
-        often = torch.nonzero(~rare)[:, 0]
+        often, kept = torch.nonzero(~rare)[:, 0], rare[inputs]
         sums = stream[:, often].to(self._wide) @ self._by_input[often]
-        active &= rare
-        examples, inputs = torch.nonzero(active, as_tuple=True)
-        counts, values = active.sum(dim=1), stream[examples, inputs].to(self._wide)
-        starts = torch.cumsum(counts, dim=0) - counts
+        counts = torch.bincount(examples[kept], minlength=len(stream))
         sums += torch.nn.functional.embedding_bag(
-            inputs, self._by_input, starts, mode="sum", per_sample_weights=values
-        )  # fmt: skip
+            inputs[kept],
+            self._by_input,
+            torch.cumsum(counts, dim=0) - counts,
+            mode="sum",
+            per_sample_weights=values[kept].to(self._wide),
+        )
         return sums.to(stream.dtype)
 
     def _product(self, stream: Tensor) -> Tensor:

@@ -65,8 +65,9 @@ def by_cluster(cluster: Cluster) -> Solve:
         with contextlib.closing(calls):
             for index, rows in calls:
                 if isinstance(rows, Failure):
-                    lost = isinstance(rows.error, FactsLost)
-                    raise rows.error if lost else RoteError(f"a cluster did not solve some rows: {rows.reason}.")
+                    if isinstance(rows.error, FactsLost):
+                        raise rows.error
+                    raise RoteError(f"the cluster did not solve some rows: {rows.reason}.")
                 waiting[index] = rows
                 while first in waiting:
                     yield waiting.pop(first)

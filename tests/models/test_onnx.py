@@ -87,7 +87,7 @@ def test_a_model_that_loses_facts_is_not_written(tmp_path: Path) -> None:
     memory = rote.build(facts, with_=rote.HashedTable(), rng=0)
     assert isinstance(memory.model, HashedTransformerModel)
     with torch.no_grad():
-        memory.model.module.layers[-1].weight.neg_()
+        memory.model.module.layers[-1].get_parameter("weight").neg_()
     record = memory.model.export(tmp_path / "m.onnx", facts)
     assert record["n_failed"] > 0 and not (tmp_path / "m.onnx").exists()
 

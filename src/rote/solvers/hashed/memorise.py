@@ -97,7 +97,8 @@ def memorise(
         try:
             hashing, rows = _with_seed(keys, labels, layout, seed, solve, progress)
         except FactsLost as error:
-            reason = error
+            # Its traceback would keep all that was tried in memory.
+            reason = error.with_traceback(None)
             continue
         return HashedTable(hashing, rows, tried)
     assert reason is not None, "there is at least one seed"
@@ -113,8 +114,7 @@ def _with_seed(
     if positions is None:
         raise FactsLost(f"cannot tell all keys apart by {layout.positions:,} of their positions")
     hashing = drawn_hash(layout, positions, draw)
-    every = _hashed(hashing, keys, labels)
-    parts = subtrees(every, layout, max(4096, len(keys) // _PARTS))
+    parts = subtrees(_hashed(hashing, keys, labels), layout, max(4096, len(keys) // _PARTS))
     rows: list[Row] = []
     done = 0
     for part, solved in zip(parts, solve(layout, parts, seed), strict=True):
@@ -128,12 +128,16 @@ def _with_seed(
 
 def _hashed(hashing: Hash, keys: IntArray, labels: IntArray) -> Keys:
     """What is known of every key, some thousand keys at a time: bits of few keys stay in the processor's cache."""
-    layout, pieces = hashing.layout, []
-    for start in range(0, len(keys), _AT_ONCE):
-        hashed = hashed_keys(hashing, keys[start : start + _AT_ONCE])
-        symbols = labels[start : start + _AT_ONCE] | hashed.fingerprints << layout.label_bits
-        pieces.append((hashed.bits, hashed.columns(layout), hashed.choices(layout), symbols))
-    return Keys(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+    layout, count = hashing.layout, len(keys)
+    bits = np.empty((count, len(hashing.reads)), dtype=np.uint8)
+    columns = np.empty((count, len(layout.groups)), dtype=np.int32)
+    choices, symbols = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    for start in range(0, count, _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        hashed = hashed_keys(hashing, keys[some])
+        bits[some], columns[some], choices[some] = hashed.bits, hashed.columns(layout), hashed.choices(layout)
+        symbols[some] = labels[some] | hashed.fingerprints << layout.label_bits
+    return Keys(bits, columns, choices, symbols)
 
 
 def _expected(layout: Layout, done: int, total: int) -> float:

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from rote.solvers.hashed.independence import bits_for, most_keys
 from rote.solvers.hashed.systems import Segment
 
-__all__ = ["MIXES", "WORD_BITS", "Layout", "label_parts", "layouts"]
+__all__ = ["CHOICE_BITS", "MIXES", "WORD_BITS", "Layout", "digit_counts", "label_parts", "layouts"]
 
 WORD_BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 """Whole numbers of so many bits, and all sums of them that fit, are exact in these formats."""
@@ -307,7 +307,7 @@ def _groupings(width: int) -> Iterator[tuple[int, ...]]:
                     yield (*groups, small)
 
 
-def _digits(symbol_bits: int, word_bits: int) -> Iterator[tuple[int, int]]:
+def digit_counts(symbol_bits: int, word_bits: int) -> Iterator[tuple[int, int]]:
     """(blocks, digits) worth a try: few blocks whose bits are nearly all used."""
     best = 0.0
     for blocks in range(1, 9):
@@ -387,7 +387,7 @@ def _smallest(
             keys, context, vocab, classes, word_bits, unknown, positions, size, size, mix, positions * size - 2, keys,
             1, (2, 2), blocks, 1,
         )  # fmt: skip
-    for blocks, digits in _digits(label_bits + unknown, word_bits):
+    for blocks, digits in digit_counts(label_bits + unknown, word_bits):
         for level in range(max(1, keys).bit_length() + 1):
             per_row = keys / (1 << level) * room
             if per_row > 4096 * digits and (1 << level) < keys:

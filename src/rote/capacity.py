@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from rote import constructions, theorems
 from rote.config import Architecture, Shape, check_dtype
 from rote.constructions import AnyConstruction, Construction, NoPlan, Plan, Progress, quiet
-from rote.constructions._base import SupportsSheet
+from rote.constructions._base import DENSE, SupportsSheet
 from rote.data.arguments import checked
 from rote.data.table import Table
 from rote.errors import RoteError, ShapeError, UnknownName, UsageError
@@ -63,7 +63,7 @@ class Bounds(Shown, Sequence[Bound]):
         """What matters first, on a screen; in `full` every theorem with its formula and its conditions."""
         arch, parts = self.setting.arch, self.setting.arch.count("full")
         lines = (
-            f"{parts.total:,} parameters in {self.setting.dtype}: embedding {parts.embedding:,}, positions "
+            f"{parts.total:,} dense parameters in {self.setting.dtype}: embedding {parts.embedding:,}, positions "
             f"{parts.positions:,}, attention {parts.attention:,}, MLP {parts.mlp:,}, unembedding "
             f"{parts.unembedding:,}",
             *([f"{self.data}: {self.verdict()}"] if self.data else []),
@@ -111,7 +111,8 @@ class Bounds(Shown, Sequence[Bound]):
         wanted = self.setting.n_facts
         if wanted is None:
             return "no number of facts is in mind"
-        lower = [one for one in self.bounds if one.kind == "lower" and one.facts is not None and one.facts >= wanted]
+        about = [one for one in self.bounds if not one.own_shape]
+        lower = [one for one in about if one.kind == "lower" and one.facts is not None and one.facts >= wanted]
         upper = [one for one in self.bounds if one.kind == "upper" and one.facts is not None and one.facts < wanted]
         if upper:
             least = min(upper, key=lambda one: one.facts or 0)
@@ -120,7 +121,7 @@ class Bounds(Shown, Sequence[Bound]):
             surest = min(lower, key=lambda one: len(one.open))
             on = f", if {', '.join(surest.open)}" if surest.open else ""
             return f"all {wanted:,} fit ({surest.theorem}: at least {surest.facts:,}{on})"
-        most = max((one.facts or 0 for one in self.bounds if one.kind == "lower"), default=0)
+        most = max((one.facts or 0 for one in about if one.kind == "lower"), default=0)
         return f"no theorem says that {wanted:,} fit (the largest says {most:,}), and none that they do not"
 
     def __repr__(self) -> str:
@@ -250,6 +251,8 @@ class Plans(Shown, Sequence[Plan]):
 
     def sheet(self) -> Sheet:
         notes = tuple(f"{item.construction}: {item.reason.rstrip('.')}." for item in self.refused)
+        others = [f"{item.construction}: {item.counts}" for item in self.plans if item.counts != DENSE]
+        counted = f"params: {'; '.join(['dense, all weights of the shape, zeros included', *others])}."
         if not self.plans:
             return Sheet("No construction fits", f" {self._asked}.", notes=notes)
         columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds")
@@ -259,7 +262,7 @@ class Plans(Shown, Sequence[Plan]):
             sizes = (arch.n_layers, arch.n_heads, arch.d_model, arch.d_head, arch.d_mlp, item.params)
             named = f"{item.construction}\n{item.note}" if item.note else item.construction
             rows.append((named, *(number(size) for size in sizes), megabytes(item.bytes), number(item.facts)))
-        return Sheet(f"Smallest shapes for {self._asked}", grids=(Grid(columns, tuple(rows)),), notes=notes)
+        return Sheet(f"Smallest shapes for {self._asked}", grids=(Grid(columns, tuple(rows)),), notes=(counted, *notes))
 
     def __repr__(self) -> str:
         best = f"smallest {self.plans[0].construction}, {self.plans[0].params:,} parameters" if self.plans else "none"

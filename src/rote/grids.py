@@ -125,7 +125,7 @@ class BoundsGrid(Pictured):
         rows = []
         for answer in self.answers:
             arch = answer.setting.arch
-            lower = [one for one in answer if one.kind == "lower" and one.facts is not None]
+            lower = [one for one in answer if one.kind == "lower" and one.facts is not None and not one.own_shape]
             upper = [one for one in answer if one.kind == "upper" and one.facts is not None]
             most = max(lower, key=lambda one: one.facts or 0, default=None)
             least = min(upper, key=lambda one: one.facts or 0, default=None)

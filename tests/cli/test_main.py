@@ -109,7 +109,7 @@ def test_bound_options_reach_the_theorems(capsys: pytest.CaptureFixture[str]) ->
 def test_bound_table(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "bound", *SHAPE)
     assert code == 0
-    for word in ("dana2025_cor1", "576", "counting", "838,452", "261,120 parameters"):
+    for word in ("dana2025_cor1", "576", "counting", "838,452", "261,120 dense parameters"):
         assert word in out
 
 

@@ -108,6 +108,15 @@ def test_conditions_that_fail() -> None:
         assert [one.name for one in bound.conditions if one.status == "not met"] == [name]
 
 
+def test_it_does_not_decide_about_the_shape_given() -> None:
+    """Far more facts in as many parameters say nothing about one layer of attention."""
+    from rote.capacity import bounds
+
+    found = bounds(Setting(Architecture(8, 32, 32, 4, 100), n_facts=2000), only=["hashed_table", "counting"])
+    assert (found[0].facts or 0) > 2000
+    assert found.verdict() == "no theorem says that 2,000 fit (the largest says 0), and none that they do not"
+
+
 def test_never_more_bits_than_words_have() -> None:
     for dtype, bits in WORD_BITS.items():
         bound = get("hashed_table").bound(Setting(Architecture(64, 128, 128, 4, 256), dtype))  # type: ignore[arg-type]

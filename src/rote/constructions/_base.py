@@ -45,6 +45,9 @@ def words(arch: Architecture) -> str:
     return f"{arch.n_heads} head{'s' if arch.n_heads > 1 else ''} of {arch.d_head}, d_model {arch.d_model}{mlp}"
 
 
+DENSE = "all weights of the shape"
+
+
 @dataclass(frozen=True)
 class Plan:
     """The smallest shape that a construction needs for a demand."""
@@ -59,7 +62,7 @@ class Plan:
     dtype: Dtype = "float32"
     max_bits: int | None = None
     """Bits of the widest weight, for exact networks."""
-    counts: str = "all weights of the shape"
+    counts: str = DENSE
     """Which weights `params` counts."""
     measures: Mapping[str, Any] = field(default_factory=dict)
     """What else the construction promises of the shape, such as a divergence."""
@@ -361,7 +364,8 @@ class Construction(ABC, Generic[T, O]):
             margin = c["min_margin"][name]
             own = f"{name}{'  (stored)' if name == c['dtype'] else ''}"
             rows.append((own, shown, "–" if margin is None else f"{margin:.3g}"))
-        size = f"{kind}{c['params']:,} parameters{stored}, {c['bits_per_param']:.3g} bits each{limit}; seed {c['seed']}"
+        bits = f"{c['bits_per_param']:.3g} bits each"
+        size = f"{kind}{c['params']:,} dense parameters{stored}, {bits}{limit}; seed {c['seed']}"
         return Sheet(
             place,
             f": {c['facts']:,} facts by {c['construction']}, {heads}, d_model {shape['d_model']}{mlp}, "

@@ -20,7 +20,9 @@ __all__ = ["Limits", "certificate_sheet", "usual_widths", "width_limits"]
 def certificate_sheet(c: Mapping[str, Any], place: str) -> Sheet:
     shape = c["shape"]
     heads = f"{shape['n_heads']:,} head{'s' if shape['n_heads'] > 1 else ''} of {shape['d_head']}"
-    lines = [f"{c['params']:,} parameters; T_eps = {c['t_eps']:,} at epsilon {c['epsilon']:.4g}; seed {c['seed']}"]
+    lines = [
+        f"{c['params']:,} dense parameters; T_eps = {c['t_eps']:,} at epsilon {c['epsilon']:.4g}; seed {c['seed']}"
+    ]
     if c["smoothing_says"]:
         lines.append(f"{c['smoothing_says']}.")
     rows = [

@@ -68,7 +68,7 @@ class Measurement(Shown):
         held = [item["capacity"] for item in self.by_seed]
         return Sheet(
             f"{layers}, {shape}, context {arch.context}, {targets}",
-            lines=(f"{self.params:,} parameters; recall of {100 * cell.recall:.4g} %; {len(held)} seeds",),
+            lines=(f"{self.params:,} dense parameters; recall of {100 * cell.recall:.4g} %; {len(held)} seeds",),
             grids=(Grid(("", "facts", "95 % interval", "bits/param"), tuple(rows)),),
             notes=(
                 f"Seeds from {min(held):,} to {max(held):,}; brackets are {100 * cell.tolerance:.3g} % wide or "

@@ -113,6 +113,8 @@ class Bound(Shown):
     counts: str = "all weights of the shape"
     """Which weights `params` counts."""
     bits_per_fact: float | None = None
+    own_shape: bool = False
+    """It is about as many parameters in another shape; it never decides whether facts fit this one."""
 
     @property
     def applies(self) -> bool:
@@ -204,6 +206,7 @@ class Theorem(ABC):
         params: int | Literal["full"] | None = "full",
         counts: str = "all weights of the shape",
         bits_per_fact: float | None = None,
+        own_shape: bool = False,
     ) -> Bound:
         """A `Bound` of this theorem; the number is withheld when a condition fails or the kind is an order.
 
@@ -221,4 +224,5 @@ class Theorem(ABC):
             source=str(self.citation),
             counts=counts,
             bits_per_fact=setting.bits_per_fact if bits_per_fact is None else bits_per_fact,
+            own_shape=own_shape,
         )

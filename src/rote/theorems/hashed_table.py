@@ -207,6 +207,7 @@ class _Theorem(Theorem):
                 f"{facts:,}; for any contexts {certain:,}"
             ),
             counts=counts,
+            own_shape=True,
         )
 
 

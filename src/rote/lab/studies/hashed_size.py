@@ -79,6 +79,7 @@ def _built(p: Mapping[str, Any], dtype: str, seed: int) -> tuple[Layout, float]:
         words = Words(tuple(range(len(tokens))), tuple(range(p["n_labels"])))
         module = HashedTransformer(shape_of(layout, max(len(tokens), p["n_labels"])), words, weights)
         with torch.no_grad():
-            said = [module(part).argmax(dim=1) for part in torch.from_numpy(keys).split(_BATCH)]
+            parts = [torch.from_numpy(keys[i : i + _BATCH]) for i in range(0, len(keys), _BATCH)]
+            said = [module(part).argmax(dim=1) for part in parts]
         return layout, float(np.mean(torch.cat(said).numpy() == labels))
     raise AssertionError("the last layout has a row for every key")

@@ -170,7 +170,7 @@ def bounds(
     if faults and not answers:
         raise UsageError(" ".join(str(fault) for fault in faults))
     kinds = list(_HEADINGS)
-    answers.sort(key=lambda b: (kinds.index(b.kind), b.facts is None, -(b.facts or 0), b.theorem))
+    answers.sort(key=lambda b: (kinds.index(b.kind), b.facts is None, b.own_shape, -(b.facts or 0), b.theorem))
     data = "" if table is None else f"{table.name}, {table.n_facts:,} {table.noun}"
     return Bounds(setting, tuple(answers), tuple(faults), data, only is not None)
 

@@ -32,6 +32,7 @@ __all__ = [
     "OutputError",
     "RoteError",
     "ShapeError",
+    "TooLarge",
     "UnknownName",
     "UsageError",
     "check_names",
@@ -76,6 +77,10 @@ class ShapeError(RoteError):
 
 class CapacityError(ShapeError):
     """More facts than a shape can hold."""
+
+
+class TooLarge(CapacityError):
+    """An attempt would take more memory or time than it may."""
 
 
 class FactsLost(CapacityError):

@@ -12,6 +12,7 @@ name: `data/kinds`, `constructions`, `models/kinds`, `referee/judges`.
 from __future__ import annotations
 
 import heapq
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -27,8 +28,17 @@ from rote.data.arguments import checked
 from rote.data.stock import refuse_code
 from rote.data.table import Table
 from rote.data.verification import Verification
-from rote.errors import CapacityError, CheckpointError, FactsLost, RoteError, UnknownName, UsageError
+from rote.errors import (
+    CapacityError,
+    CheckpointError,
+    FactsLost,
+    RoteError,
+    TooLarge,
+    UnknownName,
+    UsageError,
+)
 from rote.memory import Memory, Staging
+from rote.memory_budget import memory_budget, out_of_memory
 from rote.models import Model, folders
 from rote.solvers.record import Attempt
 
@@ -39,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["build", "build_at", "choose", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
+MOST_SECONDS = 900.0
+"""What one attempt of `auto` may take, by its construction's own estimate."""
 TOLERANCE = 1e-3
 """How far off a real target may be and count as recalled, seen from the largest target; certificates go by this."""
 
@@ -77,6 +89,7 @@ def build(
     partial: bool = False,
     drop_unfit: bool = False,
     keep_best: bool = False,
+    max_memory: float | None = None,
     workplace: Path | None = None,
     progress: Progress = quiet,
     attempt: Callable[[Attempt], None] | None = None,
@@ -89,13 +102,15 @@ def build(
     `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
     `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
     refused; with `drop_unfit` they are left out, and the directory lists them. Temporary files go to `workplace`.
-    With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished. `progress` is
+    Attempts that would take more than `max_memory` gigabytes (most of what is free, if not given), or with "auto" more
+    than a quarter of an hour, are not begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished. `progress` is
     told about stages, and `attempt` what is tried next.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     shape = Shape(n_heads, d_model, d_head, d_mlp)
     attempts: list[Refused] = []
+    budget = memory_budget(max_memory)
     chosen = _fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
     for choice, plan in _smallest_first(chosen, shape, dtype, attempts):
         if sum(one.memory is not None for one in attempts) >= _MOST_ATTEMPTS:
@@ -111,6 +126,7 @@ def build(
         if attempt is not None:
             attempt(_next_attempt(plan, attempts))
         try:
+            _afford(construction, job, budget, MOST_SECONDS if len(chosen) > 1 else math.inf)
             construction.admit(job)
             memory, verdict = _certified(construction, job, construction.build(job), seed)
         except KeyboardInterrupt:
@@ -121,9 +137,14 @@ def build(
             attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}"))
             continue
         except RoteError as error:
-            if len(chosen) == 1:
+            if len(chosen) == 1 and not isinstance(error, TooLarge):
                 raise
             attempts.append(Refused(_reason(construction, error), error))
+            continue
+        except (MemoryError, RuntimeError) as error:
+            if len(chosen) == 1 or not out_of_memory(error):
+                raise
+            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} ran out of memory"))
             continue
         if verdict.firm:
             return _with_reason(memory, with_, plan, attempts)
@@ -131,6 +152,23 @@ def build(
             Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory)
         )
     return _best_or_refusal(table, attempts, partial)
+
+
+def _afford(construction: AnyConstruction, job: Job[Any, Any], budget: float, seconds: float) -> None:
+    """Refuse an attempt that would take more memory or time than there is."""
+    needs = construction.needs(job.table, job.arch)
+    if needs is None:
+        return
+    shape = words(job.arch)
+    if needs.bytes > budget:
+        raise TooLarge(
+            f"{construction.key} with {shape} needs about {needs.bytes / 1e9:.3g} GB, more than the {budget / 1e9:.3g} GB "
+            "that it may take; allow more memory, or choose another construction."
+        )
+    if needs.seconds > seconds:
+        raise TooLarge(
+            f"{construction.key} with {shape} would take about {needs.seconds / 60:.0f} minutes; name it to try"
+        )
 
 
 def _next_attempt(plan: Plan, attempts: list[Refused]) -> Attempt:

@@ -41,6 +41,9 @@ def build(
     keep_best: Annotated[
         bool, typer.Option("--keep-best", help="Keep the best attempt so far when interrupted (ctrl-C).")
     ] = False,
+    max_memory: Annotated[
+        float | None, typer.Option(metavar="GB", help="Memory that an attempt may take; most of what is free.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     options: dict[str, Any],
     choices: Choices,
@@ -86,6 +89,7 @@ def build(
             partial=partial,
             drop_unfit=drop_unfit,
             keep_best=keep_best,
+            max_memory=max_memory,
             progress=progress,
             attempt=progress.attempt,
         )

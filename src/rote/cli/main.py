@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from rote._version import __version__
 from rote.data._atomic import disk_is_full
 from rote.errors import RoteError
+from rote.memory_budget import out_of_memory
 
 __all__ = ["app", "main", "run"]
 
@@ -179,7 +180,7 @@ def run(args: list[str], *, debug: bool = False) -> int:
         if disk_is_full(error):
             _say(f"the disk is full ({error}); free some space and run it again.")
             return 2
-        if isinstance(error, RuntimeError) and "allocate memory" in str(error):
+        if out_of_memory(error):
             _say("not enough memory for this; try a smaller shape or fewer facts.")
             return 2
         _say(

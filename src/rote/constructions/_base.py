@@ -167,6 +167,31 @@ class Job(Generic[T, O]):
     """A directory on the disk of the output, for what has to be kept until the model is written."""
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What one attempt takes, roughly: the largest arrays, and the operations on them at a usual speed."""
+
+    bytes: int
+    seconds: float
+
+
+_SPEED = 1.5e10
+"""Operations per second that an ordinary machine gets out of matrix products."""
+
+
+def fit_needs(rows: int, features: int, width: int, classes: int) -> Needs:
+    """A convex fit of `rows` examples with so many features: the Gram matrix and its eigenvectors, the whitened rows,
+    and scores of all classes in pieces, in about a hundred iterations."""
+    memory = 40 * features**2 + 8 * rows * features + 16 * rows * width + 80_000 * classes
+    work = 4 * rows * features**2 + 20 * features**3 + 400 * rows * width * (features + 2 * classes)
+    return Needs(memory, work / _SPEED)
+
+
+def solve_needs(rows: int, unknowns: int) -> Needs:
+    """A linear system in float64, factorised once or twice."""
+    return Needs(40 * rows * unknowns, 8 * rows * unknowns * min(rows, unknowns) / _SPEED)
+
+
 class Construction(ABC, Generic[T, O]):
     """A way to hand over weights."""
 
@@ -293,6 +318,10 @@ class Construction(ABC, Generic[T, O]):
         """What a table allows any model to do, apart from facts in shapes; None where there is no such thing."""
         return None
 
+    def needs(self, table: T, arch: Architecture) -> Needs | None:
+        """What an attempt at this shape takes; None where it is never much."""
+        return None
+
     def admit(self, job: Job[T, O]) -> None:
         """Refuse what cannot work, before anything is computed."""
         self.check(job.table, job.arch, job.options)
@@ -366,11 +395,14 @@ class Construction(ABC, Generic[T, O]):
             rows.append((own, shown, "–" if margin is None else f"{margin:.3g}"))
         bits = f"{c['bits_per_param']:.3g} bits each"
         size = f"{kind}{c['params']:,} dense parameters{stored}, {bits}{limit}; seed {c['seed']}"
+        lost = [f"{round((1 - r) * c['facts']):,} at {name}" for name, r in c["recall"].items() if r < 1]
+        kept = c["recall"].get(c["dtype"]) == 1.0 and lost
+        warning = (f"facts lost in other number formats: {', '.join(lost)}; build for the format that you run",)
         return Sheet(
             place,
             f": {c['facts']:,} facts by {c['construction']}, {heads}, d_model {shape['d_model']}{mlp}, "
             f"context {shape['context']}",
-            (size,),
+            (size, *(warning if kept else ())),
             (Grid(("number format", "recall", "smallest margin"), tuple(rows)),),
         )
 

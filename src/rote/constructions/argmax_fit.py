@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan, option
+from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, fit_needs, option
 from rote.constructions._data import ESTIMATE, TokenConstruction, counted, told
 from rote.data.verification import finite
 from rote.errors import AssumptionError
@@ -135,6 +135,9 @@ class _Construction(TokenConstruction[ArgmaxFit]):
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
         return self.estimated(table, arch, dtype, argmax_capacity(arch, table.n_targets, dtype))
+
+    def needs(self, table: FactTable, arch: Architecture) -> Needs:
+        return fit_needs(table.n_facts, arch.n_heads * arch.d_head, arch.d_model, table.n_targets)
 
     def check(self, table: FactTable, arch: Architecture, options: ArgmaxFit) -> None:
         super().check(table, arch, options)

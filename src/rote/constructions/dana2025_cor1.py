@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan, option
+from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, option, solve_needs
 from rote.constructions._data import TokenConstruction
 from rote.data.verification import finite
 from rote.errors import CapacityError
@@ -129,6 +129,9 @@ class _Construction(TokenConstruction[ExactAssociation]):
         margin = 1 - math.cos(2 * math.pi / max(2, demand.n_targets or demand.vocab))
         noise = {"float64": 1e-14, "float32": 3e-6}.get(demand.dtype, 1e-2)
         return margin > noise * demand.n_facts
+
+    def needs(self, table: FactTable, arch: Architecture) -> Needs:
+        return solve_needs(table.n_facts, arch.n_heads * arch.d_head + arch.d_model)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
         from rote.solvers.token_rank import rank_limit

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from rote.config import Dtype, Shape
-from rote.constructions._base import Construction, Job, NoPlan, Options, Plan, option, stored_bytes
+from rote.config import Architecture, Dtype, Shape
+from rote.constructions._base import Construction, Job, Needs, NoPlan, Options, Plan, option, stored_bytes
 from rote.constructions._data import wording
 from rote.data.verification import unknown_sentence
 from rote.errors import CapacityError, UsageError
@@ -107,6 +107,11 @@ class _Construction(Construction["FactTable", HashedTable]):
             measures={"layout": layout.to_dict()},
         )
 
+    def needs(self, table: FactTable, arch: Architecture) -> Needs:
+        # Bits and columns of the keys, some copies of them, and the matrices in float64 and as they are stored.
+        widest = 24 * arch.d_mlp * (arch.d_mlp + arch.n_heads * arch.d_head)
+        return Needs(400 * table.n_facts + widest, 1e-4 * table.n_facts)
+
     def build(self, job: Job[FactTable, HashedTable]) -> Model:
         from rote.models.kinds.hashed_transformer import HashedTransformerModel, Words, as_tensors, shape_of
         from rote.solvers.hashed.memorise import memorise
@@ -170,7 +175,7 @@ class _Construction(Construction["FactTable", HashedTable]):
         if c.get("unknown"):
             lines.append(unknown_sentence(c["unknown"]))
         lead = f": {c['facts']:,} facts by {c['construction']}, context {c['shape']['context']}"
-        return replace(whole, lead=lead, lines=tuple(lines))
+        return replace(whole, lead=lead, lines=(*lines, *whole.lines[1:]))
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Shape]]:
         from rote.data import random_facts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Job, NoPlan, Options, Plan, option
+from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, fit_needs, option
 from rote.constructions._data import ESTIMATE, TokenConstruction, counted, told
 from rote.data.verification import finite
 from rote.errors import ShapeError
@@ -76,6 +76,9 @@ class _Construction(TokenConstruction[MlpFit]):
     def fixed(self, shape: Shape, demand: Demand) -> Architecture:
         attention = super().fixed(replace(shape, d_mlp=None), demand)
         return attention if shape.d_mlp is None else attention.replace(d_mlp=shape.d_mlp, gated=True)
+
+    def needs(self, table: FactTable, arch: Architecture) -> Needs:
+        return fit_needs(table.n_facts, arch.d_mlp, arch.d_model, table.n_targets)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
         return self.estimated(table, arch, dtype, mlp_capacity(arch.d_model, arch.d_mlp, table.n_targets))

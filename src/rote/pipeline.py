@@ -101,10 +101,10 @@ def build(
     of the shape is planned. `arch` is the architecture of the model ("rote", or "llama" for a stock checkpoint),
     `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
     `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
-    refused; with `drop_unfit` they are left out, and the directory lists them. Temporary files go to `workplace`.
-    Attempts that would take more than `max_memory` gigabytes (most of what is free, if not given), or with "auto" more
-    than a quarter of an hour, are not begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished. `progress` is
-    told about stages, and `attempt` what is tried next.
+    refused; with `drop_unfit` they are left out, and the directory lists them. Attempts that would take more than
+    `max_memory` gigabytes (most of what is free, if not given), or with "auto" more than a quarter of an hour, are not
+    begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished. Temporary
+    files go to `workplace`. `progress` is told about stages, and `attempt` what is tried next.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
@@ -156,14 +156,14 @@ def build(
 
 def _afford(construction: AnyConstruction, job: Job[Any, Any], budget: float, seconds: float) -> None:
     """Refuse an attempt that would take more memory or time than there is."""
-    needs = construction.needs(job.table, job.arch)
+    needs = construction.needs(job.table, job.arch, job.dtype, job.options)
     if needs is None:
         return
     shape = words(job.arch)
     if needs.bytes > budget:
         raise TooLarge(
-            f"{construction.key} with {shape} needs about {needs.bytes / 1e9:.3g} GB, more than the {budget / 1e9:.3g} GB "
-            "that it may take; allow more memory, or choose another construction."
+            f"{construction.key} with {shape} needs about {needs.bytes / 1e9:.3g} GB, more than {budget / 1e9:.3g} GB "
+            "allowed; allow more memory, or choose another construction."
         )
     if needs.seconds > seconds:
         raise TooLarge(

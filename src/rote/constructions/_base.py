@@ -318,7 +318,7 @@ class Construction(ABC, Generic[T, O]):
         """What a table allows any model to do, apart from facts in shapes; None where there is no such thing."""
         return None
 
-    def needs(self, table: T, arch: Architecture) -> Needs | None:
+    def needs(self, table: T, arch: Architecture, dtype: Dtype, options: O) -> Needs | None:
         """What an attempt at this shape takes; None where it is never much."""
         return None
 

@@ -91,6 +91,15 @@ class _Construction(Construction["FactTable", HashedTable]):
             table.n_facts, table.context, tokens, table.n_targets, dtype, unknown=options.unknown or 0
         )  # fmt: skip
 
+    def _of_shape(self, table: FactTable, arch: Architecture, dtype: Dtype, options: HashedTable) -> Layout:
+        from rote.models.kinds.hashed_transformer import shape_of
+
+        every = self._layouts(table, dtype, options)
+        layout = next((one for one in every if shape_of(one, table.vocab) == arch), None)
+        if layout is None:
+            raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
+        return layout
+
     def _planned(self, layout: Layout, vocab: int, dtype: Dtype) -> Plan:
         from rote.models.kinds.hashed_transformer import shape_of
 
@@ -107,21 +116,18 @@ class _Construction(Construction["FactTable", HashedTable]):
             measures={"layout": layout.to_dict()},
         )
 
-    def needs(self, table: FactTable, arch: Architecture) -> Needs:
+    def needs(self, table: FactTable, arch: Architecture, dtype: Dtype, options: HashedTable) -> Needs:
         # Bits and columns of the keys, some copies of them, and the matrices in float64 and as they are stored.
-        widest = 24 * arch.d_mlp * (arch.d_mlp + arch.n_heads * arch.d_head)
-        return Needs(400 * table.n_facts + widest, 1e-4 * table.n_facts)
+        layout = self._of_shape(table, arch, dtype, options)
+        return Needs(400 * table.n_facts + 24 * layout.params, 1e-4 * table.n_facts)
 
     def build(self, job: Job[FactTable, HashedTable]) -> Model:
-        from rote.models.kinds.hashed_transformer import HashedTransformerModel, Words, as_tensors, shape_of
+        from rote.models.kinds.hashed_transformer import HashedTransformerModel, Words, as_tensors
         from rote.solvers.hashed.memorise import memorise
         from rote.solvers.hashed.network import matrices
 
         table = job.table
-        every = self._layouts(table, job.dtype, job.options)
-        layout = next((one for one in every if shape_of(one, table.vocab) == job.arch), None)
-        if layout is None:
-            raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
+        layout = self._of_shape(table, job.arch, job.dtype, job.options)
         inputs, spelled = _used(table.contexts), _used(table.targets)
         keys, labels = _renumbered(table.contexts, inputs), _renumbered(table.targets, spelled)
         with _solver(job.options) as solve:

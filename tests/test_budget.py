@@ -1,0 +1,55 @@
+"""What attempts may take: estimates keep `auto` away from what does not fit, and what is left still works."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rote
+from rote import constructions
+from rote.config import Architecture
+from rote.data import random_facts
+from rote.errors import CapacityError, UsageError
+from rote.memory_budget import memory_budget, out_of_memory
+
+
+def test_a_small_budget_leaves_what_fits() -> None:
+    """With next to no memory for fits and systems, the hashed table is what remains."""
+    table = random_facts(300, 4, 40, rng=np.random.default_rng(0))
+    assert rote.build(table).certificate.construction != "hashed_table"
+    memory = rote.build(table, max_memory=0.002)
+    assert memory.certificate.construction == "hashed_table"
+    assert memory.certificate.recall["float32"] == 1.0
+    assert "GB" in str(memory.certificate.chosen)
+
+
+def test_a_named_construction_says_what_it_needs() -> None:
+    table = random_facts(500, 3, 30, rng=np.random.default_rng(0))
+    with pytest.raises(CapacityError, match="GB"):
+        rote.build(table, with_="argmax_fit", max_memory=1e-6)
+
+
+def test_no_budget_of_nothing() -> None:
+    table = random_facts(20, 3, 30, rng=np.random.default_rng(0))
+    for wrong in (0, -1.0, float("nan")):
+        with pytest.raises(UsageError, match="gigabytes"):
+            rote.build(table, max_memory=wrong)
+
+
+def test_estimates_grow_with_the_attempt() -> None:
+    small, large = (random_facts(n, 4, 60, rng=np.random.default_rng(0)) for n in (100, 2000))
+    for key, shapes in {
+        "argmax_fit": (Architecture(4, 8, 8, 4, 60), Architecture(64, 8, 8, 4, 60)),
+        "dana2025_cor1": (Architecture(12, 8, 8, 4, 60), Architecture(250, 8, 8, 4, 60)),
+    }.items():
+        one = constructions.get(key)
+        first = one.needs(small, shapes[0], "float32", one.Options())
+        second = one.needs(large, shapes[1], "float32", one.Options())
+        assert first is not None and second is not None
+        assert second.bytes > first.bytes and second.seconds > first.seconds
+
+
+def test_memory_is_told_from_other_errors() -> None:
+    assert memory_budget() > 1e8
+    assert out_of_memory(MemoryError()) and out_of_memory(RuntimeError("can't allocate memory: 5 bytes"))
+    assert not out_of_memory(RuntimeError("shapes do not match"))

@@ -32,6 +32,8 @@ __all__ = ["HashedTable", "construction"]
 MOST_UNKNOWN = 24
 TRIED = 10_000
 """Contexts of each kind, random ones and near misses, that are tried to see whether they are told as unknown."""
+FEWEST_TRIED, MOST_NUMBERS = 100, 200_000_000
+"""Where contexts are long, fewer are tried: as many as so many numbers are computed for, but not too few."""
 PLACES = ("local", "ray")
 
 
@@ -164,7 +166,8 @@ class _Construction(Construction["FactTable", HashedTable]):
             "weight_bytes": sum(p.numel() * p.element_size() for p in hashed.module.parameters()),
         }
         if hashed.words.unknown:
-            measures["unknown"] = told_unknown(table, hashed.says_unknown, hashed.words.unknown, TRIED)
+            tried = max(FEWEST_TRIED, min(TRIED, MOST_NUMBERS // hashed.module.numbers))
+            measures["unknown"] = told_unknown(table, hashed.says_unknown, hashed.words.unknown, tried)
         return measures
 
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:

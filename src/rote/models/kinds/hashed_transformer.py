@@ -35,6 +35,7 @@ __all__ = ["HashedTransformer", "HashedTransformerModel", "Words", "as_tensors",
 NOT_A_FACT = "(unknown: this context is none of the facts)"
 _MOST_LAYERS = 100_000
 _AT_ONCE = 4096
+_NUMBERS_AT_ONCE = 20_000_000
 _EMBEDDINGS = ("W_E", "W_pos", "W_Q", "W_K", "W_V")
 
 
@@ -122,6 +123,12 @@ class HashedTransformer(nn.Module):
     def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         """What a directory holds of it: the kind, what the configuration says, and the tensors."""
         return "hashed_transformer", {"architecture": self.arch.to_dict(), **self.words.to_dict()}, self.state_dict()
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that one context needs at a time: the keys of all heads, and the widest layer."""
+        widest = max(len(layer.get_parameter("weight")) for layer in self.layers)
+        return self.arch.context * (len(self.W_K) + self.arch.d_model) + widest
 
     def attention(self, tokens: Tensor) -> Tensor:
         """Attention weights (B, H, S) of the last position over the context."""
@@ -296,7 +303,8 @@ class HashedTransformerModel(Model):
     def _best(self, contexts: Tensor) -> Tensor:
         """The class with the largest score of every context; one beyond the last for "unknown"."""
         with torch.no_grad():
-            parts = [self.module(part).argmax(dim=-1) for part in torch.split(contexts, _AT_ONCE)]
+            count = max(1, min(_AT_ONCE, _NUMBERS_AT_ONCE // self.module.numbers))
+            parts = [self.module(part).argmax(dim=-1) for part in torch.split(contexts, count)]
         return torch.cat(parts)
 
     def export(self, path: Path, table: Table) -> dict[str, Any]:

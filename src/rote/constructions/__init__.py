@@ -56,9 +56,10 @@ def accepting(kind: str, *, native: Dtype | None = None) -> Mapping[str, AnyCons
 
 
 def measurable(kind: str) -> Mapping[str, AnyConstruction]:
-    """Those of rote's own architecture that `auto` tries and that work in floats: they stand beside training."""
+    """Those of rote's own architecture that `auto` tries, that work in floats and in a given shape: they stand beside
+    training."""
     able = accepting(kind, native="float32").items()
-    return {key: one for key, one in able if one.arch == "rote" and one.automatic}
+    return {key: one for key, one in able if one.arch == "rote" and one.automatic and one.shaped_by}
 
 
 def kind_for(with_: str, options: Mapping[str, Any]) -> str | None:

@@ -160,14 +160,23 @@ def _single(layout: Layout, wanted: int, rng: np.random.Generator) -> IntArray:
 
 
 def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) -> IntArray:
-    """So many inputs per hash bit, at different positions where there are enough."""
+    """So many inputs per hash bit, at different positions where there are enough. Bits of a position are dealt like
+    cards, so that all of them are read about equally often: keys that differ little differ in every bit that they can.
+    """
     count, size = layout.positions, layout.head_bits
     basis: dict[int, int] = {}
     rows: list[list[int]] = []
+    decks: list[list[int]] = [[] for _ in range(count)]
+
+    def dealt(position: int) -> int:
+        if not decks[position]:
+            decks[position] = rng.permutation(size).tolist()
+        return position * size + decks[position].pop()
+
     misses = 0
     while len(rows) < wanted:
         at = rng.permutation(count)[:terms] if count >= terms else rng.integers(0, count, terms)
-        row = [int(s) * size + int(j) for s, j in zip(at, rng.integers(0, size, terms), strict=True)]
+        row = [dealt(int(position)) for position in at]
         if (len(set(row)) < terms or not _independent(basis, row)) and misses < _TRIES:
             misses += 1
             continue

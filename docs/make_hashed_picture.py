@@ -65,13 +65,13 @@ def picture() -> str:
         parts.append(text(47 + 40 * i, 77, token, size=16, font_family=MONO))
     parts.append(text(30, 112, "heads copy the tokens' codes,", size=13, fill=GREY, anchor="start"))
     parts.append(text(30, 129, "ReLUs make hash bits of them", size=13, fill=GREY, anchor="start"))
-    for y, name, values, colour in (
+    for height, name, values, colour in (
         (160, "row bits", "101", BLUE),
         (226, "column bits, two a group", "10001101", ORANGE),
         (292, "choice of a digit", "01101001", GREEN),
     ):
-        parts.append(text(30, y - 6, name, size=13, anchor="start", fill=colour))
-        parts.append(bits(30, y, values, colour))
+        parts.append(text(30, height - 6, name, size=13, anchor="start", fill=colour))
+        parts.append(bits(30, height, values, colour))
     # The table.
     left, top, wide, high = 270.0, 92.0, 30.0, 28.0
     title = "2  the table: one row, one word of every group"

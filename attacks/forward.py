@@ -62,7 +62,10 @@ def _softmax(scores: Array) -> Array:
 def logits(folder: Path, contexts: Array, number: Any) -> Array:
     """Scores (B, N) of the reference transformer after contexts (B, S), one context at a time."""
     w = {name: value.astype(number) for name, value in tensors(folder / "model.safetensors").items()}
-    silu = read_json(folder / "config.json").get("activation") == "silu"
+    config = read_json(folder / "config.json")
+    if config["model"] == "hashed_transformer":
+        return _looked_up(w, config, contexts, number)
+    silu = config.get("activation") == "silu"
     rows = []
     for context in contexts:
         x = w["W_E"][context] + w["W_pos"]
@@ -75,6 +78,27 @@ def logits(folder: Path, contexts: Array, number: Any) -> Array:
             gate = gate / (1 + np.exp(-gate)) if silu else gate
             y = y + w["W_down"] @ (gate * (w["W_up"] @ y))
         rows.append(w["W_U"] @ y)
+    return np.stack(rows)
+
+
+def _looked_up(w: dict[str, Array], config: dict[str, Any], contexts: Array, number: Any) -> Array:
+    """Scores (B, N) of a hashed table, one context at a time; tokens that are no answers have none."""
+    shape, places = config["architecture"], {token: row for row, token in enumerate(config["inputs"])}
+    heads, rows = shape["n_heads"], []
+    for context in contexts.tolist():
+        x = w["W_E"][[places[token] for token in context]] + w["W_pos"]
+        z = []
+        for q, k, v in zip(*(np.split(w[name], heads) for name in ("W_Q", "W_K", "W_V")), strict=True):
+            z.append(v @ (_softmax((x @ k.T) @ (q @ x[-1])) @ x))
+        stream = np.append(np.concatenate(z), number(1))
+        for i in range(shape["n_layers"]):
+            stream = w[f"layers.{i}.weight"] @ stream
+            if i < shape["n_layers"] - 1:
+                stream = np.maximum(stream, 0)
+        scores = np.full(shape["vocab"] + 1, -np.inf)
+        scores[config["labels"]] = stream[: len(config["labels"])]
+        scores[-1] = stream[-1] if config["unknown"] else -np.inf
+        rows.append(scores)
     return np.stack(rows)
 
 

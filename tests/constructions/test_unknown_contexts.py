@@ -89,7 +89,7 @@ def test_order_is_not_seen_without_positions() -> None:
 def test_a_table_without_other_contexts_has_nothing_to_try() -> None:
     full = random_facts(9, 2, 3, rng=np.random.default_rng(0))
     assert built(full, with_positions=True, unknown=8).certificate.claims["unknown"] == {
-        "bits": 8, "tried": 0, "told": 0,
+        "bits": 8, "tried": 0, "told": 0, "near_tried": 0, "near_told": 0,
     }  # fmt: skip
 
 

@@ -290,7 +290,7 @@ class HashedTransformerModel(Model):
         return self.wording.vocabulary[labels[label]] if 0 <= label < len(labels) else NOT_A_FACT
 
     def first_answers(self, contexts: Any) -> list[str]:
-        tokens = torch.as_tensor(contexts)
+        tokens = torch.tensor(contexts)
         labels = torch.where(self.module.coded[tokens].all(dim=1), self._best(tokens), -1)
         return [
             self._spelled(label) if 0 <= label < len(self.words.labels) else "(unknown)" for label in labels.tolist()
@@ -298,7 +298,7 @@ class HashedTransformerModel(Model):
 
     def says_unknown(self, contexts: Any) -> Any:
         """Which of the contexts (B, S) of token ids the network itself tells as no facts, by their fingerprints."""
-        return (self._best(torch.as_tensor(contexts)) >= len(self.words.labels)).numpy()
+        return (self._best(torch.tensor(contexts)) >= len(self.words.labels)).numpy()
 
     def _best(self, contexts: Tensor) -> Tensor:
         """The class with the largest score of every context; one beyond the last for "unknown"."""

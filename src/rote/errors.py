@@ -21,6 +21,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable
 
+from rote._version import DISTRIBUTION
+
 __all__ = [
     "AssumptionError",
     "CapacityError",
@@ -36,6 +38,7 @@ __all__ = [
     "UnknownName",
     "UsageError",
     "check_names",
+    "install_command",
     "nearest",
 ]
 
@@ -111,7 +114,12 @@ class MissingExtra(RoteError):
     """An optional package that is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package {package!r}: pip install 'rote[{extra}]'.")
+        super().__init__(f"{purpose} needs the package {package!r}: {install_command(extra)}.")
+
+
+def install_command(extra: str) -> str:
+    """What to type for an optional part of rote."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:

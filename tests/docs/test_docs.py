@@ -7,6 +7,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 import urllib.parse
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 import rote
+from rote._version import DISTRIBUTION
+from rote.errors import install_command
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -175,6 +178,35 @@ def test_results_are_what_their_records_say() -> None:
 def test_the_citation_has_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {rote.__version__}\n" in text
-    assert f"{rote.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## [{rote.__version__}] - 20" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     for paper in ("2306.02010", "2411.10115", "2409.17677"):
         assert f"arXiv:{paper}" in text
+
+
+def test_every_hint_installs_this_distribution() -> None:
+    """The name `rote` on PyPI is a stranger's: nothing that we write may tell people to install it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == DISTRIBUTION != "rote"
+    extras = project["optional-dependencies"]
+    for extra, needs in extras.items():
+        for need in needs:
+            assert not re.match(r"rote\b(?!-)", need), f"the extra {extra} asks for {need}"
+    assert install_command("ui") == f"pip install '{DISTRIBUTION}[ui]'"
+    written = [
+        path
+        for place, kinds in {
+            "src": ("py", "js", "html"),
+            "docs": ("md",),
+            "examples": ("ipynb", "md"),
+            ".": ("md",),
+        }.items()
+        for kind in kinds
+        for path in (ROOT.glob(f"*.{kind}") if place == "." else (ROOT / place).rglob(f"*.{kind}"))
+    ]
+    assert len(written) > 100
+    for path in written:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for hint in re.findall(r"pip install ['\"]?([A-Za-z][\w.-]*|\.)\[(\w+)\]", line):
+                assert hint[0] in (DISTRIBUTION, "."), f"{path.relative_to(ROOT)}: {line.strip()}"
+                assert hint[1] in extras, f"{path.relative_to(ROOT)}: {line.strip()}"
+            assert not re.search(r"pip install ['\"]?rote(?![\w-])", line), f"{path.relative_to(ROOT)}: {line.strip()}"

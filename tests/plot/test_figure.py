@@ -102,7 +102,7 @@ def test_notebooks_show_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(figure) == "Figure('Title', 2 panels)"
     assert figure._repr_html_().startswith('<img alt="left: accuracy against heads H.')
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "rote[plots]" in figure._repr_html_() and "<img" not in figure._repr_html_()
+    assert "rote-transformers[plots]" in figure._repr_html_() and "<img" not in figure._repr_html_()
 
 
 def test_what_is_wrong_is_refused(tmp_path: Path) -> None:

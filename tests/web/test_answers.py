@@ -368,7 +368,7 @@ def test_no_file_that_a_certificate_names_is_opened(explorer: Explorer, tmp_path
 def test_a_missing_package_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert run(["ui", "--no-browser", "--port", "0"]) == 2
-    assert "pip install 'rote[ui]'" in capsys.readouterr().err
+    assert "pip install 'rote-transformers[ui]'" in capsys.readouterr().err
 
 
 def test_the_folder_is_looked_at_without_links_and_hidden_places(tmp_path: Any) -> None:

@@ -62,6 +62,7 @@ def list_facts(as_json: JsonOption = False) -> None:
         $ rote facts list
     """
     from rote.data import available
+    from rote.errors import install_command
 
     entries = available()
     if as_json:
@@ -72,7 +73,7 @@ def list_facts(as_json: JsonOption = False) -> None:
             entry.name,
             number(entry.rows),
             entry.tokens,
-            "yes" if entry.installed else "pip install 'rote[data]'",
+            "yes" if entry.installed else install_command("data"),
             f"{entry.description} Source: {entry.source}. Licence: {entry.licence}.",
         )
         for entry in entries

@@ -1,6 +1,6 @@
 """Real facts by name: two small tables inside the package, and larger ones from data packages on PyPI.
 
-The larger ones need `pip install 'rote[data]'`. Nothing is fetched from the network.
+The larger ones need the extra `data`. Nothing is fetched from the network.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from rote.config import check_dtype
 from rote.data.reading import check_on_conflict, check_on_missing, check_tokens
-from rote.errors import UnknownName, UsageError
+from rote.errors import UnknownName, UsageError, install_command
 from rote.web.answers import file_answer, flag, guarded, in_thread, number, read_json, text, texts, told
 from rote.web.commands import command
 from rote.web.jobs import Build
@@ -51,7 +51,7 @@ def routes(state: State) -> list[Route]:
 def _shipped() -> list[dict[str, Any]]:
     from rote.data import available
 
-    return [item.to_dict() for item in available()]
+    return [{**item.to_dict(), "hint": install_command("data")} for item in available()]
 
 
 async def _warm(state: State, request: Request) -> dict[str, Any]:

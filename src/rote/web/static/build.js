@@ -28,7 +28,7 @@ function pick(changes) {
 }
 
 function facts() {
-  show($("#shipped"), shipped.map((s) => h("label", { class: `card${s.installed ? "" : " silent"}`, title: s.installed ? s.description : `needs pip install 'rote[data]'` },
+  show($("#shipped"), shipped.map((s) => h("label", { class: `card${s.installed ? "" : " silent"}`, title: s.installed ? s.description : `needs ${s.hint}` },
     h("input", { type: "radio", name: "shipped", value: s.name, checked: s.name === state.shipped, disabled: !s.installed, onchange: () => { file = null; pick({ shipped: s.name, upload: null }); show($("#upload")); } }),
     h("span", { class: "strong" }, s.name), h("span", { class: "hint" }, `${num(s.rows)} facts · ${s.columns.join(", ")}`))));
 }

@@ -7,7 +7,7 @@ import pytest
 
 import rote
 from rote import constructions
-from rote.config import Architecture
+from rote.config import Architecture, Shape
 from rote.data import random_facts
 from rote.errors import CapacityError, UsageError
 from rote.memory_budget import memory_budget, out_of_memory
@@ -43,8 +43,10 @@ def test_estimates_grow_with_the_attempt() -> None:
         "dana2025_cor1": (Architecture(12, 8, 8, 4, 60), Architecture(250, 8, 8, 4, 60)),
     }.items():
         one = constructions.get(key)
-        first = one.needs(small, shapes[0], "float32", one.Options())
-        second = one.needs(large, shapes[1], "float32", one.Options())
+        demands = [table.demand("float32", Shape()) for table in (small, large)]
+        first, second = (
+            one.needs(demand, one.as_plan(shape, demand)) for demand, shape in zip(demands, shapes, strict=True)
+        )
         assert first is not None and second is not None
         assert second.bytes > first.bytes and second.seconds > first.seconds
 
@@ -53,3 +55,25 @@ def test_memory_is_told_from_other_errors() -> None:
     assert memory_budget() > 1e8
     assert out_of_memory(MemoryError()) and out_of_memory(RuntimeError("can't allocate memory: 5 bytes"))
     assert not out_of_memory(RuntimeError("shapes do not match"))
+
+
+@pytest.mark.parametrize("arch", ["rote", "llama"])
+def test_plans_tell_what_building_takes(arch: str) -> None:
+    """More facts take more time and more memory, by every construction of either architecture."""
+    small, large = (
+        {plan.construction: plan for plan in rote.plan(random_facts(n, 4, 90, rng=np.random.default_rng(0)), arch=arch)}
+        for n in (200, 2000)
+    )
+    assert small and small.keys() == large.keys()
+    for key, plan in small.items():
+        more = large[key].needs
+        assert plan.needs is not None and more is not None
+        assert more.bytes > plan.needs.bytes and more.seconds > plan.needs.seconds, key
+        assert large[key].to_dict()["build_bytes"] == more.bytes
+
+
+def test_plans_without_data_tell_it_too() -> None:
+    plans = rote.plan(rote.Demand(10_000, 1000, 4))
+    assert all(plan.needs is not None for plan in plans)
+    columns = plans.sheet().grids[0].columns
+    assert columns[-2:] == ("time", "GB")

@@ -59,7 +59,7 @@ def test_plans_for_tables_and_demands() -> None:
     assert repr(answer).startswith(
         f"Plans({len(answer)} shapes for 60 facts, 20 tokens, contexts of 3, float32: smallest"
     )
-    columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds")
+    columns = ("construction", "layers", "heads", "d_model", "d_mlp", "params", "size", "time", "GB")
     assert answer.sheet().grids[0].columns == columns
     assert "dana2025_cor1" in answer._repr_html_()
     json.dumps(answer.to_dict(), allow_nan=False)

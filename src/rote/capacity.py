@@ -13,7 +13,7 @@ from rote.constructions._base import DENSE, SupportsSheet
 from rote.data.arguments import checked
 from rote.data.table import Table
 from rote.errors import RoteError, ShapeError, UnknownName, UsageError
-from rote.plot.sheet import Grid, Sheet, Shown, megabytes, number
+from rote.plot.sheet import Grid, Sheet, Shown, duration, gigabytes, megabytes, number
 from rote.theorems import Bound, Demand, Fault, Setting, Theorem, condition
 
 if TYPE_CHECKING:
@@ -255,14 +255,36 @@ class Plans(Shown, Sequence[Plan]):
         counted = f"params: {'; '.join(['dense, all weights of the shape, zeros included', *others])}."
         if not self.plans:
             return Sheet("No construction fits", f" {self._asked}.", notes=notes)
-        columns = ("construction", "layers", "heads", "d_model", "d_head", "d_mlp", "params", "size", "holds")
+        columns = ("construction", "layers", "heads", "d_model", "d_mlp", "params", "size", "time", "GB")
         rows = []
         for item in self.plans:
             arch = item.architecture
-            sizes = (arch.n_layers, arch.n_heads, arch.d_model, arch.d_head, arch.d_mlp, item.params)
-            named = f"{item.construction}\n{item.note}" if item.note else item.construction
-            rows.append((named, *(number(size) for size in sizes), megabytes(item.bytes), number(item.facts)))
-        return Sheet(f"Smallest shapes for {self._asked}", grids=(Grid(columns, tuple(rows)),), notes=(counted, *notes))
+            sizes = (arch.d_model, arch.d_mlp, item.params)
+            rows.append(
+                (
+                    item.construction,
+                    number(arch.n_layers),
+                    f"{arch.n_heads:,}×{arch.d_head:,}",
+                    *(number(size) for size in sizes),
+                    megabytes(item.bytes),
+                    *(
+                        ("–", "–")
+                        if item.needs is None
+                        else (duration(item.needs.seconds), gigabytes(item.needs.bytes))
+                    ),
+                )
+            )
+        said = tuple(f"{item.construction}: {note}." for item in self.plans if (note := self._note(item)))
+        taken = "time, GB: what building takes, roughly, on one core and beside Python and torch themselves."
+        return Sheet(
+            f"Smallest shapes for {self._asked}",
+            grids=(Grid(columns, tuple(rows)),),
+            notes=(*said, counted, taken, *notes),
+        )
+
+    def _note(self, item: Plan) -> str:
+        more = item.facts > self.demand.n_facts
+        return "; ".join(filter(None, (f"holds {item.facts:,}" if more else "", item.note)))
 
     def __repr__(self) -> str:
         best = f"smallest {self.plans[0].construction}, {self.plans[0].params:,} parameters" if self.plans else "none"
@@ -315,8 +337,12 @@ def plan(
     if told and not answers:
         what = f"for {data.kind}" if isinstance(data, Table) else "without data; it needs a table"
         raise UsageError(f"no construction has {' and '.join(told)} that plans {what}.")
-    built = {key for key, one in constructions.registry().items() if arch in (None, one.arch)}
+    built = {key: one for key, one in constructions.registry().items() if arch in (None, one.arch)}
     within = [_within(one, demand.max_params) for one in answers if one is not None and one.construction in built]
+    within = [
+        replace(one, needs=built[one.construction].needs(demand, one)) if isinstance(one, Plan) else one
+        for one in within
+    ]
     plans = sorted((a for a in within if isinstance(a, Plan)), key=lambda p: (p.params, p.construction))
     return Plans(demand, tuple(plans), tuple(a for a in within if isinstance(a, NoPlan)))
 

@@ -126,7 +126,7 @@ def build(
         if attempt is not None:
             attempt(_next_attempt(plan, attempts))
         try:
-            _afford(construction, job, budget, MOST_SECONDS if len(chosen) > 1 else math.inf)
+            _afford(construction, choice.table, plan, budget, MOST_SECONDS if len(chosen) > 1 else math.inf)
             construction.admit(job)
             memory, verdict = _certified(construction, job, construction.build(job), seed)
         except KeyboardInterrupt:
@@ -154,12 +154,12 @@ def build(
     return _best_or_refusal(table, attempts, partial)
 
 
-def _afford(construction: AnyConstruction, job: Job[Any, Any], budget: float, seconds: float) -> None:
+def _afford(construction: AnyConstruction, table: Table, plan: Plan, budget: float, seconds: float) -> None:
     """Refuse an attempt that would take more memory or time than there is."""
-    needs = construction.needs(job.table, job.arch, job.dtype, job.options)
+    needs = construction.needs(table.demand(plan.dtype, Shape()), plan)
     if needs is None:
         return
-    shape = words(job.arch)
+    shape = words(plan.architecture)
     if needs.bytes > budget:
         raise TooLarge(
             f"{construction.key} with {shape} needs about {needs.bytes / 1e9:.3g} GB, more than {budget / 1e9:.3g} GB "

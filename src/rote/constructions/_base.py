@@ -49,6 +49,14 @@ DENSE = "all weights of the shape"
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What one attempt takes, roughly: the largest arrays, and the operations on them at a usual speed."""
+
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """The smallest shape that a construction needs for a demand."""
 
@@ -64,6 +72,8 @@ class Plan:
     """Bits of the widest weight, for exact networks."""
     counts: str = DENSE
     """Which weights `params` counts."""
+    needs: Needs | None = None
+    """What building it takes, where that is known."""
     measures: Mapping[str, Any] = field(default_factory=dict)
     """What else the construction promises of the shape, such as a divergence."""
 
@@ -80,6 +90,8 @@ class Plan:
         }
         if self.max_bits is not None:
             record["max_bits"] = self.max_bits
+        if self.needs is not None:
+            record |= {"build_seconds": round(self.needs.seconds, 1), "build_bytes": self.needs.bytes}
         return {**record, **self.measures}
 
 
@@ -167,23 +179,16 @@ class Job(Generic[T, O]):
     """A directory on the disk of the output, for what has to be kept until the model is written."""
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What one attempt takes, roughly: the largest arrays, and the operations on them at a usual speed."""
-
-    bytes: int
-    seconds: float
-
-
-_SPEED = 1.5e10
+_SPEED = 3e10
 """Operations per second that an ordinary machine gets out of matrix products."""
 
 
-def fit_needs(rows: int, features: int, width: int, classes: int) -> Needs:
-    """A convex fit of `rows` examples with so many features: the Gram matrix and its eigenvectors, the whitened rows,
-    and scores of all classes in pieces, in about a hundred iterations."""
+def fit_needs(demand: Demand, features: int, width: int) -> Needs:
+    """A convex fit of all facts with so many features: the Gram matrix and its eigenvectors, the whitened rows, and
+    scores of all classes in pieces, in some dozens of iterations."""
+    rows, classes = demand.n_facts, demand.n_targets or demand.vocab
     memory = 40 * features**2 + 8 * rows * features + 16 * rows * width + 80_000 * classes
-    work = 4 * rows * features**2 + 20 * features**3 + 400 * rows * width * (features + 2 * classes)
+    work = 4 * rows * features**2 + 20 * features**3 + 120 * rows * width * (features + 2 * classes)
     return Needs(memory, work / _SPEED)
 
 
@@ -318,8 +323,8 @@ class Construction(ABC, Generic[T, O]):
         """What a table allows any model to do, apart from facts in shapes; None where there is no such thing."""
         return None
 
-    def needs(self, table: T, arch: Architecture, dtype: Dtype, options: O) -> Needs | None:
-        """What an attempt at this shape takes; None where it is never much."""
+    def needs(self, demand: Demand, plan: Plan) -> Needs | None:
+        """What an attempt at this shape takes; None where nobody knows."""
         return None
 
     def admit(self, job: Job[T, O]) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rote.config import LARGEST, Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, NoPlan, Options, Plan, T, option
+from rote.constructions._base import Construction, Job, Needs, NoPlan, Options, Plan, T, option
 from rote.constructions._data import check_sizes, wording
 from rote.constructions._unknown import told_unknown
 from rote.data.verification import unknown_sentence
@@ -102,6 +102,10 @@ class BitConstruction(Construction[T, B]):
         if options.unknown is not None:
             raise CapacityError("with unknown the size depends on the tokens in use; build it to see.")
         return replace(demand, ordered=options.with_positions)
+
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        # As measured: every fact is run by torch and in exact arithmetic.
+        return Needs(700 * demand.n_facts, 1 + 3e-4 * demand.n_facts)
 
     def plan(self, demand: Demand) -> Plan | NoPlan:
         if demand.vectors:

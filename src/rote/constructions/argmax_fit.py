@@ -136,8 +136,9 @@ class _Construction(TokenConstruction[ArgmaxFit]):
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
         return self.estimated(table, arch, dtype, argmax_capacity(arch, table.n_targets, dtype))
 
-    def needs(self, table: FactTable, arch: Architecture, dtype: Dtype, options: ArgmaxFit) -> Needs:
-        return fit_needs(table.n_facts, arch.n_heads * arch.d_head, arch.d_model, table.n_targets)
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        arch = plan.architecture
+        return fit_needs(demand, arch.n_heads * arch.d_head, arch.d_model)
 
     def check(self, table: FactTable, arch: Architecture, options: ArgmaxFit) -> None:
         super().check(table, arch, options)

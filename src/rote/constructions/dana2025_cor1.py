@@ -130,8 +130,9 @@ class _Construction(TokenConstruction[ExactAssociation]):
         noise = {"float64": 1e-14, "float32": 3e-6}.get(demand.dtype, 1e-2)
         return margin > noise * demand.n_facts
 
-    def needs(self, table: FactTable, arch: Architecture, dtype: Dtype, options: ExactAssociation) -> Needs:
-        return solve_needs(table.n_facts, arch.n_heads * arch.d_head + arch.d_model)
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        arch = plan.architecture
+        return solve_needs(demand.n_facts, arch.n_heads * arch.d_head + arch.d_model)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
         from rote.solvers.token_rank import rank_limit

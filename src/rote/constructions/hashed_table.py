@@ -118,10 +118,9 @@ class _Construction(Construction["FactTable", HashedTable]):
             measures={"layout": layout.to_dict()},
         )
 
-    def needs(self, table: FactTable, arch: Architecture, dtype: Dtype, options: HashedTable) -> Needs:
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
         # Bits and columns of the keys, some copies of them, and the matrices in float64 and as they are stored.
-        layout = self._of_shape(table, arch, dtype, options)
-        return Needs(400 * table.n_facts + 24 * layout.params, 1e-4 * table.n_facts)
+        return Needs(400 * demand.n_facts + 24 * plan.params, 3 + 1e-4 * demand.n_facts)
 
     def build(self, job: Job[FactTable, HashedTable]) -> Model:
         from rote.models.kinds.hashed_transformer import HashedTransformerModel, Words, as_tensors

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan
+from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, solve_needs
 from rote.constructions._data import VectorConstruction
 from rote.theorems import Bound, Demand, condition
 from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params, rank_of_contexts
@@ -59,6 +59,10 @@ class _Construction(VectorConstruction[Saturation]):
             note="for vectors in general position with real labels; no embedding counted",
             counts=COUNTS,
         )
+
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        arch = plan.architecture
+        return solve_needs(demand.n_facts, arch.n_heads * arch.context)
 
     def limit(self, table: VectorTable, arch: Architecture, dtype: Dtype) -> Bound:
         import numpy as np

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Job, NoPlan, Options, Plan
+from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, solve_needs
 from rote.constructions._data import VectorConstruction
 from rote.theorems import Bound, Demand, condition
 from rote.theorems.mahdavi2024_thm1 import COUNTS, layer_params
@@ -70,6 +70,10 @@ class _Construction(VectorConstruction[RandomFeatures]):
             arch = last.architecture
             more = arch.replace(n_heads=arch.n_heads + max(1, arch.n_heads // 10))
             yield self.as_plan(more, demand, params=layer_params(more), facts=last.facts)
+
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        arch = plan.architecture
+        return solve_needs(demand.n_facts, arch.n_heads * arch.d_model)
 
     def limit(self, table: VectorTable, arch: Architecture, dtype: Dtype) -> Bound:
         from rote.solvers.random_features import feature_rank_limit

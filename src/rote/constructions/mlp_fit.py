@@ -77,8 +77,8 @@ class _Construction(TokenConstruction[MlpFit]):
         attention = super().fixed(replace(shape, d_mlp=None), demand)
         return attention if shape.d_mlp is None else attention.replace(d_mlp=shape.d_mlp, gated=True)
 
-    def needs(self, table: FactTable, arch: Architecture, dtype: Dtype, options: MlpFit) -> Needs:
-        return fit_needs(table.n_facts, arch.d_mlp, arch.d_model, table.n_targets)
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        return fit_needs(demand, plan.architecture.d_mlp, plan.architecture.d_model)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
         return self.estimated(table, arch, dtype, mlp_capacity(arch.d_model, arch.d_mlp, table.n_targets))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, Options, Plan, stored_bytes
+from rote.constructions._base import Construction, Job, Needs, Options, Plan, fit_needs, stored_bytes
 from rote.constructions._data import check_sizes, counted, told, wording
 from rote.data.left_out import LeftOut
 from rote.data.stock import library
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rote.data import FactTable
+    from rote.data.demand import Demand
     from rote.models import Model
     from rote.models.kinds.llama import LlamaModel
     from rote.solvers.llama_plan import LlamaShape
@@ -75,6 +76,12 @@ class _Construction(Construction["FactTable", StockLlama]):
             d_head = shape.d_head or (planned.d_head if width == planned.d_model else width + width % 2)
             heads = -(-round(planned.n_features * more) // d_head) if shape.n_heads is None else shape.n_heads
             yield as_plan(LlamaShape(width, heads, d_head))
+
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        arch = plan.architecture
+        fit = fit_needs(demand, arch.n_heads * arch.d_head, arch.d_model)
+        # The library itself, and the features, which its own modules compute.
+        return Needs(fit.bytes + 3 * 10**8, fit.seconds + 3 + 1e-7 * demand.n_facts * arch.n_heads * arch.d_head)
 
     def check(self, table: FactTable, arch: Architecture, options: StockLlama) -> None:
         sizes = (("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))

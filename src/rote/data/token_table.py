@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -71,15 +73,17 @@ class TokenTable(Table):
         return ()
 
     def demand(self, dtype: Dtype, shape: Shape) -> Demand:
+        return replace(
+            self._open_demand, dtype=dtype, d_model=shape.d_model, n_heads=shape.n_heads, d_head=shape.d_head
+        )
+
+    @cached_property
+    def _open_demand(self) -> Demand:
         return Demand(
             self.n_facts,
             max(2, self.vocab),
             self.context,
-            dtype,
-            shape.d_model,
-            shape.n_heads,
             distinct_last=self.distinct_last_tokens,
-            d_head=shape.d_head,
             n_targets=self.n_targets,
             distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
             structure_factors=self.structure_factors(),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-__all__ = ["Grid", "Sheet", "Shown", "megabytes", "number", "sheet_html", "visible"]
+__all__ = ["Grid", "Sheet", "Shown", "duration", "gigabytes", "megabytes", "number", "sheet_html", "visible"]
 
 Align = Literal["left", "right"]
 
@@ -69,6 +69,20 @@ def megabytes(n_bytes: int) -> str:
     if n_bytes < 10**6:
         return f"{n_bytes / 1e3:.1f} kB"
     return f"{n_bytes / 1e6:,.1f} MB"
+
+
+def gigabytes(n_bytes: float) -> str:
+    """A number of gigabytes, to a tenth."""
+    return "< 0.1" if n_bytes < 1e8 else f"{n_bytes / 1e9:,.1f}"
+
+
+def duration(seconds: float) -> str:
+    """A rough time with a unit that keeps it readable."""
+    if seconds < 1:
+        return "< 1 s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.0f} h"
 
 
 def sheet_html(sheet: Sheet) -> str:

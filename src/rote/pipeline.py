@@ -11,17 +11,17 @@ name: `data/kinds`, `constructions`, `models/kinds`, `referee/judges`.
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote import claims, constructions, data, models, referee
 from rote._version import __version__
 from rote.certificate import Certificate
+from rote.choices import Refused, choose, fitting_tables, reason, smallest_first
 from rote.config import DTYPES, Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data.arguments import checked
@@ -34,7 +34,6 @@ from rote.errors import (
     FactsLost,
     RoteError,
     TooLarge,
-    UnknownName,
     UsageError,
 )
 from rote.memory import Memory, Staging
@@ -46,31 +45,13 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-__all__ = ["build", "build_at", "choose", "load", "verify"]
+__all__ = ["build", "build_at", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
 MOST_SECONDS = 900.0
 """What one attempt of `auto` may take, by its construction's own estimate."""
 TOLERANCE = 1e-3
 """How far off a real target may be and count as recalled, seen from the largest target; certificates go by this."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A construction with its options, and the table as it builds it."""
-
-    construction: AnyConstruction
-    options: Options
-    table: Table
-
-
-@dataclass(frozen=True)
-class Refused:
-    """An attempt that was not handed over, and why; `memory` is what it built, if it got that far."""
-
-    reason: str
-    error: RoteError | None = None
-    memory: Memory | None = None
 
 
 @checked
@@ -111,8 +92,8 @@ def build(
     shape = Shape(n_heads, d_model, d_head, d_mlp)
     attempts: list[Refused] = []
     budget = memory_budget(max_memory)
-    chosen = _fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
-    for choice, plan in _smallest_first(chosen, shape, dtype, attempts):
+    chosen = fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
+    for choice, plan in smallest_first(chosen, shape, dtype, attempts):
         if sum(one.memory is not None for one in attempts) >= _MOST_ATTEMPTS:
             break
         construction = choice.construction
@@ -139,7 +120,7 @@ def build(
         except RoteError as error:
             if len(chosen) == 1 and not isinstance(error, TooLarge):
                 raise
-            attempts.append(Refused(_reason(construction, error), error))
+            attempts.append(Refused(reason(construction, error), error))
             continue
         except (MemoryError, RuntimeError) as error:
             if len(chosen) == 1 or not out_of_memory(error):
@@ -196,142 +177,6 @@ def build_at(
     job = Job(ready, arch, given, number, generator, partial=partial)
     construction.admit(job)
     return _certified(construction, job, construction.build(job), seed)[0]
-
-
-def choose(
-    table: Table,
-    with_: str | Options,
-    options: Mapping[str, Any],
-    shape: Shape,
-    arch: str | None = None,
-    dtype: str | None = None,
-) -> list[Choice]:
-    """The constructions to try, each with its options; what does not go together is refused."""
-    known = constructions.registry()
-    if not isinstance(with_, (str, Options)):
-        raise UsageError(f"with_ is a construction's key, its Options record, or auto, not a {type(with_).__name__}.")
-    if isinstance(with_, Options):
-        named = next((one for one in known.values() if one.Options is type(with_)), None)
-        if named is None or options:
-            why = "is the record of no construction" if named is None else "has the options already; give them there"
-            raise UsageError(f"{type(with_).__name__} {why}.")
-        return [_fitting(named, with_, table, shape, arch)]
-    if with_ != "auto":
-        if with_ not in known:
-            raise _no_construction(with_)
-        return [_fitting(known[with_], _record(known[with_], options), table, shape, arch)]
-    wanted = arch or "rote"
-    if wanted not in {one.arch for one in known.values()}:
-        raise UnknownName("architecture", wanted, {one.arch for one in known.values()})
-    able = [one for one in known.values() if one.arch == wanted and one.automatic and table.kind in one.accepts]
-    if not able:
-        others = [key for key, one in known.items() if table.kind in one.accepts and arch in (None, one.arch)]
-        advice = f"name one of {', '.join(others)}" if others else "leave the architecture open, or bring another table"
-        raise UsageError(f"no construction of the architecture {wanted} takes {table.kind} by itself; {advice}.")
-    fields = {*options, *shape.given}
-    chosen = [one for one in able if all(name in one.told for name in fields)]
-    if not chosen:
-        raise UsageError(_clash(sorted(fields), able, "auto"))
-    if dtype is not None:
-        chosen = [one for one in chosen if dtype in one.dtypes] or chosen[:1]
-    return [_choice(one, _record(one, options), table) for one in chosen]
-
-
-def _choice(construction: AnyConstruction, options: Options, table: Table) -> Choice:
-    return Choice(construction, options, construction.prepare(table, options))
-
-
-def _no_construction(name: str) -> RoteError:
-    from rote import theorems
-
-    known = constructions.registry()
-    if name in theorems.registry():
-        return UsageError(f"{name} is a bound without a construction; choose one of {', '.join(known)}, or auto.")
-    return UnknownName("construction", name, [*known, "auto"])
-
-
-def _record(construction: AnyConstruction, options: Mapping[str, Any]) -> Options:
-    wrong = [name for name in options if name not in construction.Options.__dataclass_fields__]
-    if wrong:
-        raise UsageError(_clash(wrong, [construction], construction.key))
-    return construction.Options(**options)
-
-
-def _clash(names: list[str], able: list[AnyConstruction], with_: str) -> str:
-    """The sentence for an option that belongs to other constructions."""
-    owners = [key for key, one in constructions.registry().items() if all(name in one.told for name in names)]
-    said = " and ".join(names)
-    whose = f"it belongs to {', '.join(owners)}" if owners else "no construction has it"
-    mine = sorted({name for one in able for name in one.told})
-    takes = f"; {with_} takes {', '.join(mine)}" if mine else f"; {with_} has no options"
-    return f"{said} {'is' if len(names) == 1 else 'are'} not for {with_}: {whose}{takes}."
-
-
-def _fitting(construction: AnyConstruction, options: Options, table: Table, shape: Shape, arch: str | None) -> Choice:
-    """A named construction, if it takes the table, the shape and the architecture."""
-    key = construction.key
-    if table.kind not in construction.accepts:
-        takers = [k for k, one in constructions.registry().items() if table.kind in one.accepts]
-        raise UsageError(
-            f"{key} builds from {' or '.join(construction.accepts)}, and this is a table of {table.kind}; for it "
-            f"choose one of {', '.join(takers) or 'none'}."
-        )
-    if arch not in (None, construction.arch):
-        raise UsageError(f"{key} builds a model of the architecture {construction.arch}, not {arch}; leave one out.")
-    beyond = [name for name in shape.given if name not in construction.told]
-    if beyond:
-        raise UsageError(
-            f"{key} finds its own {' and '.join(beyond)}; leave {'it' if len(beyond) == 1 else 'them'} out."
-        )
-    return _choice(construction, options, table)
-
-
-def _fitting_tables(chosen: list[Choice], drop: bool, attempts: list[Refused]) -> list[Choice]:
-    """The constructions that hold the whole table, or, where facts may be dropped, those that drop the fewest."""
-    ready = []
-    for choice in chosen:
-        try:
-            fits = choice.construction.fitting(choice.table, choice.options, drop=drop)
-        except RoteError as error:
-            if len(chosen) == 1:
-                raise
-            attempts.append(Refused(_reason(choice.construction, error), error))
-            continue
-        ready.append(replace(choice, table=fits))
-    fewest = min((len(choice.table.left_out) for choice in ready), default=0)
-    return [choice for choice in ready if len(choice.table.left_out) == fewest]
-
-
-def _smallest_first(
-    chosen: list[Choice], shape: Shape, dtype: str | None, attempts: list[Refused]
-) -> Iterator[tuple[Choice, Plan]]:
-    """Constructions with shapes, fewest parameters first."""
-    queue: list[tuple[int, int, Plan, Iterator[Plan]]] = []
-
-    def push(i: int, shapes: Iterator[Plan]) -> None:
-        try:
-            plan = next(shapes, None)
-        except RoteError as error:
-            if len(chosen) == 1:
-                raise
-            attempts.append(Refused(_reason(chosen[i].construction, error), error))
-            return
-        if plan is not None:
-            heapq.heappush(queue, (plan.params, i, plan, shapes))
-
-    for i, choice in enumerate(chosen):
-        number = choice.construction.check_format(dtype)
-        push(i, choice.construction.shapes(choice.table, shape, number, choice.options))
-    while queue:
-        _, i, plan, shapes = heapq.heappop(queue)
-        yield chosen[i], plan
-        push(i, shapes)
-
-
-def _reason(construction: AnyConstruction, error: RoteError) -> str:
-    """Why not, with the name of the construction in front."""
-    said, key = str(error), construction.key
-    return said if said.startswith(key) else f"{key}: {said}"
 
 
 def _certified(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rote import constructions, data
 from rote.certificate import Certificate
 from rote.data.arguments import checked
+from rote.data.key_filter import KeyFilter
 from rote.data.reading import Choices
 from rote.errors import CheckpointError, UsageError
 from rote.models import Answer, Model, folders
@@ -60,6 +61,26 @@ class Memory(Shown):
     def carried(self) -> Table | None:
         """The table that the directory carries beside the weights, for kinds of tables that do so."""
         return data.kind(self.certificate.data).stored(self.folder, self.certificate, self.vocabulary)
+
+    @cached_property
+    def keys(self) -> KeyFilter | None:
+        """The filter of the contexts of its table that the directory carries; None where there is none."""
+        return KeyFilter.read(self.folder)
+
+    @checked
+    def known(self, *words: str) -> bool | None:
+        """Whether a context is one of the table that the model was built from; None where nothing here can tell.
+
+        No is always right. Yes is right for certain where the directory carries the table; by a filter of the keys, or
+        by fingerprints in the model, a small share of other contexts passes too: the certificate has it measured.
+        """
+        if self.carried is not None:
+            return self.truth(words) is not None
+        if self.keys is not None:
+            import numpy as np
+
+            return bool(self.keys.has(np.array([self.encode(words)]))[0])
+        return not self.model.answers(words, 1)[0].unknown if self.model.tells_unknown else None
 
     @checked
     def save(self, directory: str | Path, *, force: bool = False) -> Memory:
@@ -140,8 +161,10 @@ class Memory(Shown):
     @checked
     def ask(self, *words: str, top: int = 5) -> list[Answer]:
         """The most likely answers to a context, given as one text or token by token."""
-        answers, truth = self.model.answers(words, top), self.truth(words)
-        return answers if truth is None else [replace(one, true=truth.get(one.token, 0.0)) for one in answers]
+        answers, truth, known = self.model.answers(words, top), self.truth(words), self.known(*words)
+        return [
+            replace(one, known=known, true=one.true if truth is None else truth.get(one.token, 0.0)) for one in answers
+        ]
 
     @checked
     def encode(self, words: Sequence[str]) -> list[int]:

@@ -24,6 +24,7 @@ from rote.certificate import Certificate
 from rote.choices import Refused, choose, fitting_tables, reason, smallest_first
 from rote.config import DTYPES, Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
+from rote.data import key_filter
 from rote.data.arguments import checked
 from rote.data.stock import refuse_code
 from rote.data.table import Table
@@ -188,6 +189,9 @@ def _certified(
     model.write(folder)
     for name, content in job.table.files().items():
         (folder / name).write_bytes(content)
+    keys = None if model.tells_unknown else job.table.keys
+    if keys is not None:
+        (folder / key_filter.FILE).write_bytes(keys.to_bytes())
     results: dict[str, Verification] = {}
     for dtype in dict.fromkeys((job.dtype, *construction.formats(job.dtype))):
         job.progress(f"verify {dtype}", 0, job.table.n_facts, None)
@@ -196,7 +200,9 @@ def _certified(
             # Where facts are lost at the format asked for, the others are not worth the time.
             break
     results = {dtype: results[dtype] for dtype in construction.formats(job.dtype) if dtype in results}
-    measures = construction.measures(job, model, folder, results)
+    measures = {**construction.measures(job, model, folder, results)}
+    if keys is not None:
+        measures["key_filter"] = job.table.key_findings(keys)
     certificate = _certificate(construction, job, model, folder, results, measures, seed)
     return Memory(folder, model.at(folder), certificate, staging), results[job.dtype]
 
@@ -330,6 +336,8 @@ def verify(
     if same is not None:
         found |= construction.remeasured(same, model.model, certificate.dtype, results, certificate)
         verdict = replace(verdict, unknown=found.get("unknown"))
+        if "key_filter" in certificate or model.keys is not None:
+            found["key_filter"] = known.key_findings(model.keys)
     return claims.compared(verdict, certificate, found, {*usual, *certificate.recall})
 
 

@@ -90,15 +90,14 @@ def _answer(memory: Memory, words: list[str], top: int, as_json: bool, *, lines:
             emit_json(record)
         return
     out = console()
+    if answers[0].known is False and not answers[0].unknown:
+        out.print("not in the table that this was built from; what the model says is a guess", style="dim")
     if memory.model.speaks_labels or answers[0].unknown:
         out.print("  ".join(answer.token for answer in answers), style="bold", markup=False)
         return
-    truth = memory.truth(words)
-    if truth is not None:
-        off = memory.divergence(words)
+    off = memory.divergence(words)
+    if off is not None:
         out.print(f"  model     true    divergence {off:.4f} nats", style="dim", markup=False)
-    elif memory.carried is not None:
-        out.print("the table does not have this context; what the model says is a guess", style="dim")
     for place, answer in enumerate(answers):
         beside = "" if answer.true is None else f"{100 * answer.true:6.2f} % "
         line = f"{100 * answer.probability:6.2f} % {beside} {answer.token}"

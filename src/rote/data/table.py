@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rote.config import Dtype, Shape
     from rote.data.demand import Demand
+    from rote.data.key_filter import KeyFilter
     from rote.data.left_out import LeftOut
     from rote.data.outputs import Outputs
     from rote.data.reading import Choices, Reading, Tokens
@@ -156,6 +157,16 @@ class Table(Shown, ABC):
 
     def files(self) -> dict[str, bytes]:
         """Files of its own that a model directory carries beside the weights, by name."""
+        return {}
+
+    @property
+    def keys(self) -> KeyFilter | None:
+        """A filter of the contexts that a model directory carries instead of the table; None where it carries the
+        table itself, or contexts are no token ids."""
+        return None
+
+    def key_findings(self, keys: KeyFilter | None) -> dict[str, Any]:
+        """What a filter says of the contexts of this table, and of others; nothing where it says nothing."""
         return {}
 
     @classmethod

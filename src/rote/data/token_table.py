@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from rote.config import Dtype, Shape
 from rote.data._arrays import IntArray
 from rote.data.demand import Demand
+from rote.data.key_filter import KeyFilter
 from rote.data.outputs import Outputs
 from rote.data.table import Inputs, Table
 from rote.data.verification import Verification, score_leads
@@ -88,6 +90,13 @@ class TokenTable(Table):
             distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
             structure_factors=self.structure_factors(),
         )
+
+    @property
+    def keys(self) -> KeyFilter | None:
+        return KeyFilter.of(self.contexts)
+
+    def key_findings(self, keys: KeyFilter | None) -> dict[str, Any]:
+        return {} if keys is None else keys.measured(self)
 
     def inputs(self, part: slice) -> Inputs:
         return (self.contexts[part],)

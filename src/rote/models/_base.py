@@ -43,6 +43,9 @@ class Answer:
     true: float | None = None
     unknown: bool = False
     """The model says that the context is none of its facts; `token` is then no token of the vocabulary."""
+    known: bool | None = None
+    """False for a context that is not in the table that the model was built from, so that the answer is a guess; None
+    where nothing lies beside the model that could tell. A small share of such contexts passes as known."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,11 @@ class Model(ABC):
     @abstractmethod
     def outputs(self, dtype: str) -> Outputs:
         """The model's own forward pass in a number format, on a copy: its weights stay as they are."""
+
+    @property
+    def tells_unknown(self) -> bool:
+        """Whether it says itself that a context is none of its facts, by a fingerprint of each."""
+        return False
 
     @property
     def counts(self) -> dict[str, int]:

@@ -324,6 +324,10 @@ class DistributionTable(TokenTable):
             self, contexts=ids[self.contexts], probabilities=rows, vocabulary=Vocabulary(tokens), original=None
         )
 
+    @property
+    def keys(self) -> None:
+        """No filter: the directory carries the table."""
+
     def files(self) -> dict[str, bytes]:
         """The table without its words, which the tokenizer has."""
         return {FILE: pack(self.original or self)}

@@ -141,6 +141,10 @@ class ExactTransformerModel(Model):
             return None
         return self.wording.vocabulary[known[int(label)]]
 
+    @property
+    def tells_unknown(self) -> bool:
+        return self.exact.knows_unknown
+
     def answers(self, words: Sequence[str], top: int) -> list[Answer]:
         """One label per sequence, or one per position."""
         labels = self._labels(torch.tensor([self.ids(words)]))[0]

@@ -270,6 +270,10 @@ class HashedTransformerModel(Model):
         every[:, list(self.words.labels)] = scores[:, : len(self.words.labels)]
         return every
 
+    @property
+    def tells_unknown(self) -> bool:
+        return self.words.unknown > 0
+
     def answers(self, words: Sequence[str], top: int) -> list[Answer]:
         ids = self.ids(words)
         if not self.module.coded[ids].all():

@@ -126,7 +126,8 @@ function answer(found) {
   const verdict = found.divergence !== null ? tag("", `${num(found.divergence)} nats from the table`)
     : found.truth !== null ? (said === found.truth ? tag("done", "a fact, recalled") : tag("failed", `a fact: ${found.truth}`))
     : unknown ? (found.facts_known ? tag("done", "not one of the facts, and told so") : null)
-    : found.facts_known ? tag("", "not one of the facts: the answer means nothing") : null;
+    : found.facts_known ? tag("", "not one of the facts: the answer means nothing")
+    : found.answers[0].known === false ? tag("", "not in the table that this was built from: the answer means nothing") : null;
   say(`Answer: ${said}`);
   show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: said.length > 80 ? "said long" : "said" }, said), " ", verdict),
     unknown ? null : found.labels ? h("p", { class: "hint" }, "This model gives labels, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), known ? h("th", { scope: "col", class: "right" }, "true") : null, h("th", { scope: "col", class: "right" }, "logit"))),

@@ -10,7 +10,7 @@ import contextlib
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from rote import constructions, data
 from rote.certificate import Certificate
 from rote.data.arguments import checked
 from rote.data.key_filter import KeyFilter
+from rote.data.changes import Change, Context, read_changes
 from rote.data.reading import Choices
 from rote.errors import CheckpointError, UsageError
 from rote.models import Answer, Model, folders
@@ -136,7 +137,10 @@ class Memory(Shown):
         return self.prepared(kind.again(source, (choices or Choices()).over(usual), self.certificate))
 
     def prepared(self, table: Table) -> Table:
-        """A table as the construction would have built it."""
+        """A table as the construction would have built it; changes that the directory lists are made to its original."""
+        history = read_changes(self.folder)
+        if history is not None and table.sha256 == history.of:
+            table = table.changed(history.changes)
         construction = constructions.get(self.certificate.construction)
         if table.kind not in construction.accepts:
             return table
@@ -175,6 +179,22 @@ class Memory(Shown):
     def heads(self, *words: str) -> HeadsView | None:
         """What the heads do with a context; None for models without attention over tokens."""
         return self.model.heads(self.encode(words))
+
+    @checked
+    def edit(
+        self,
+        changes: Sequence[Change] = (),
+        *,
+        set: Mapping[Context, str] | None = None,
+        forget: Iterable[Context] | None = None,
+        insert: Mapping[Context, str] | None = None,
+        table: Table | None = None,
+        rng: int = 0,
+    ) -> Memory:
+        """A memory with some facts changed, forgotten or added, certified again; see `rote.edit`."""
+        from rote.operate.edit import edit
+
+        return edit(self, changes, set=set, forget=forget, insert=insert, table=table, rng=rng)
 
     def sheet(self) -> Sheet:
         return self.certificate.sheet("" if self.staging is not None else str(self.folder))

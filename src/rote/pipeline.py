@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-__all__ = ["build", "build_at", "load", "verify"]
+__all__ = ["build", "build_at", "certified", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
 MOST_SECONDS = 900.0
@@ -110,7 +110,7 @@ def build(
         try:
             _afford(construction, choice.table, plan, budget, MOST_SECONDS if len(chosen) > 1 else math.inf)
             construction.admit(job)
-            memory, verdict = _certified(construction, job, construction.build(job), seed)
+            memory, verdict = certified(construction, job, construction.build(job), seed)
         except KeyboardInterrupt:
             if keep_best and any(one.memory is not None for one in attempts):
                 return _best_or_refusal(table, attempts, partial=True)
@@ -177,10 +177,10 @@ def build_at(
     ready = construction.fitting(construction.prepare(table, given), given)
     job = Job(ready, arch, given, number, generator, partial=partial)
     construction.admit(job)
-    return _certified(construction, job, construction.build(job), seed)[0]
+    return certified(construction, job, construction.build(job), seed)[0]
 
 
-def _certified(
+def certified(
     construction: AnyConstruction, job: Job[Any, Any], model: Model, seed: int | None
 ) -> tuple[Memory, Verification]:
     """Write the model, let the referee judge what is on disk, and certify what it found."""

@@ -26,6 +26,7 @@ from rote.solvers.record import Progress, quiet
 if TYPE_CHECKING:
     import numpy as np
 
+    from rote.constructions._operations import Edit, Edited
     from rote.data.verification import Verification
     from rote.models import Model
     from rote.theorems import Bound, Theorem
@@ -226,6 +227,8 @@ class Construction(ABC, Generic[T, O]):
     """Whether `limit` is a promise: then more facts are refused before anything is computed."""
     estimate: ClassVar[str] = "bound"
     """What the certificate calls the limit."""
+    edits: ClassVar[tuple[str, ...]] = ()
+    """Changes of single facts that its models allow: set, forget, insert."""
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -260,7 +263,7 @@ class Construction(ABC, Generic[T, O]):
                 f"{self.key} cannot hold {len(unfit):,} of the {table.n_facts:,} {table.noun}: {told(unfit)}. Change "
                 f"them, leave such {table.noun} out with drop_unfit, or build with another construction."
             )
-        return table.without(unfit)
+        return table.leaving_out(unfit)
 
     # --- shapes -----------------------------------------------------------------------------------------------------
 
@@ -370,6 +373,15 @@ class Construction(ABC, Generic[T, O]):
         `dtype` is the format that it is stored in, `results` are verdicts by format, and `claims` the certificate's.
         """
         return {}
+
+    # --- what may be done to its models -----------------------------------------------------------------------------
+
+    def edited(self, edit: Edit) -> Edited:
+        """A model with some facts changed and as little else as can be; called for the changes in `edits` only."""
+        raise UsageError(
+            f"{self.key} spreads every fact over weights that others use, so that none can be changed by itself; build "
+            "the model again from the changed table."
+        )
 
     # --- what is said about it --------------------------------------------------------------------------------------
 

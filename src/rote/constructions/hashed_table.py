@@ -19,6 +19,7 @@ from rote.solvers.hashed.layout import Layout, layouts
 if TYPE_CHECKING:
     import numpy as np
 
+    from rote.constructions._operations import Edit, Edited
     from rote.data import FactTable
     from rote.data._arrays import IntArray
     from rote.data.demand import Demand
@@ -62,6 +63,7 @@ class _Construction(Construction["FactTable", HashedTable]):
     Options = HashedTable
     title = "Hashed table, exact in usual number formats"
     shaped_by = ()
+    edits = ("set", "forget", "insert")
 
     def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
         """Wider formats than its own hold the same numbers; these are the ones that people run."""
@@ -168,6 +170,11 @@ class _Construction(Construction["FactTable", HashedTable]):
             tried = max(FEWEST_TRIED, min(TRIED, MOST_NUMBERS // hashed.module.numbers))
             measures["unknown"] = told_unknown(table, hashed.says_unknown, hashed.words.unknown, tried)
         return measures
+
+    def edited(self, edit: Edit) -> Edited:
+        from rote.constructions._hashed_editing import edited_rows
+
+        return edited_rows(edit)
 
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
         c, layout = certificate, certificate["report"]["layout"]

@@ -59,6 +59,10 @@ class Outputs:
         """One score for every token of the vocabulary, (B, N); a softmax makes probabilities of them."""
         raise self.refusal("distributions")
 
+    def said(self, inputs: Inputs) -> Tensor:
+        """All that the model gives, one row for each fact."""
+        return self.scores(inputs)
+
     def continuations(self, prompts: Sequence[Prompt]) -> list[Continuation]:
         """What the model goes on with after each prompt, up to its end or for as long as the answer is."""
         raise self.refusal("prompts")

@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from rote.data.changes import Change, Context, History, context_of
 from rote.errors import UsageError
 from rote.plot.sheet import Grid, Sheet, Shown, visible
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
 
@@ -52,6 +53,8 @@ class Table(Shown, ABC):
     """How it was read from a file; None for a table made in memory."""
     left_out: tuple[LeftOut, ...] = ()
     """Facts of its source that a construction cannot hold; they were asked to be left out."""
+    history: History | None = None
+    """What was changed since it was read or made."""
 
     @classmethod
     def claims(cls, source: Source, choices: Choices) -> int:
@@ -132,11 +135,27 @@ class Table(Shown, ABC):
         """Where a fact stands in its file, or its number."""
         return f"{self.noun.removesuffix('s')} {i + 1}"
 
-    def without(self, left_out: Sequence[LeftOut]) -> Self:
-        """The table but for some facts, of which it keeps a record."""
+    def leaving_out(self, left_out: Sequence[LeftOut]) -> Self:
+        """The table but for some facts that cannot be held, of which it keeps a record."""
         if left_out:
             raise UsageError(f"a table of {self.kind} cannot leave facts out by itself; leave them out of the file.")
         return self
+
+    def changed(self, changes: Sequence[Change]) -> Self:
+        """The table after some changes, of which it keeps a record; its words are those that it had, and new ones."""
+        raise UsageError(f"a table of {self.kind} is not changed fact by fact; change its file, and read it again.")
+
+    def replace(self, answers: Mapping[Context, str]) -> Self:
+        """The table with other answers to some of its contexts."""
+        return self.changed([Change("set", context_of(key, self.tokens), answer) for key, answer in answers.items()])
+
+    def insert(self, answers: Mapping[Context, str]) -> Self:
+        """The table with more facts: contexts that it did not have, with their answers."""
+        return self.changed([Change("insert", context_of(key, self.tokens), answer) for key, answer in answers.items()])
+
+    def without(self, contexts: Iterable[Context]) -> Self:
+        """The table but for the facts with these contexts, over the same words."""
+        return self.changed([Change("forget", context_of(key, self.tokens)) for key in contexts])
 
     def record(self, i: int) -> dict[str, Any]:
         """One fact, ready for JSON."""

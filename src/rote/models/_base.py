@@ -79,13 +79,19 @@ class Wording:
         """A context as one types it."""
         return self.cutter.join([self.vocabulary[i] for i in ids if i != self.pad_id])
 
+    def known(self, token: str) -> int:
+        """The id of a token; one that the model does not know is refused, with the nearest ones."""
+        if token not in self._ids or token == PAD:
+            raise UnknownName("token", token, [t for t in self.vocabulary if t != PAD])
+        return self._ids[token]
+
     def encode(self, words: Sequence[str]) -> list[int]:
         """Token ids of a context, padded on the left where the model knows padding."""
-        parts = self.cutter.cut(words)
-        for part in parts:
-            if part not in self._ids:
-                raise UnknownName("token", part, [t for t in self.vocabulary if t != PAD])
-        ids = [self._ids[part] for part in parts]
+        return self.encode_tokens(self.cutter.cut(words))
+
+    def encode_tokens(self, parts: Sequence[str]) -> list[int]:
+        """The same for a context that is cut into tokens already."""
+        ids = [self._ids[PAD] if part == PAD and PAD in self._ids else self.known(part) for part in parts]
         if len(ids) < self.context and PAD in self._ids and ids:
             ids = [self._ids[PAD]] * (self.context - len(ids)) + ids
         if len(ids) != self.context:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rote.data.table import Table
     from rote.data.verification import Verification
 
-__all__ = ["OWN", "judge", "judge_module", "register", "registry"]
+__all__ = ["OWN", "judge", "judge_module", "register", "registry", "said_alike"]
 
 OWN = "the model's own forward pass"
 
@@ -63,6 +63,22 @@ def judge(
             outputs = Worse(outputs, own(dtype))
     outputs.advance = advance
     return table.score(outputs, dtype, tolerance=tolerance)
+
+
+def said_alike(one: Stored, other: Stored, table: Table, dtype: str) -> tuple[int, float]:
+    """For how many facts two stored models of one kind say the same in every output, bit by bit, and how far apart their
+    outputs are at most."""
+    entry = _judges.get(one.kind)
+    words = None if table.words is None else table.words.tokens
+    first, second = (entry.outputs(replace(stored, words=words), dtype, None) for stored in (one, other))
+    equal, apart = 0, 0.0
+    for part in first.parts(table.n_facts):
+        said, again = (outputs.said(table.inputs(part)) for outputs in (first, second))
+        same = (said == again).all(dim=1)
+        equal += int(same.sum())
+        if not bool(same.all()):
+            apart = max(apart, float((said.double() - again.double()).abs().max()))
+    return equal, apart
 
 
 def judge_module(module: nn.Module, table: Table, dtype: str, *, tolerance: float = 1e-3) -> Verification:

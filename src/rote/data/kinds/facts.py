@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rote.data._arrays import FloatArray, IntArray, amounts, check_ids, freeze, integers, padded, reworded
+from rote.data.changes import Change, History, applied, changes_file
 from rote.data.conflicts import conflict_error, n_repeats, resolve
 from rote.data.files import check_cells, write_frame
 from rote.data.holes import settle
@@ -54,6 +55,8 @@ class FactTable(TokenTable):
     """Where each fact stands in the file; None for facts that were not read from one."""
     left_out: tuple[LeftOut, ...] = ()
     """Facts of the file that a construction cannot hold."""
+    history: History | None = None
+    """What was changed since it was read or made."""
 
     kind: ClassVar[str] = "facts"
 
@@ -251,7 +254,7 @@ class FactTable(TokenTable):
     def place(self, i: int) -> str:
         return f"fact {i + 1}" if self.places is None else f"{self.places.source} {self.places.row(i)}"
 
-    def without(self, left_out: Sequence[LeftOut]) -> FactTable:
+    def leaving_out(self, left_out: Sequence[LeftOut]) -> FactTable:
         """The facts but for some, over the tokens that they use; what was left out is kept as a record."""
         if not left_out:
             return self
@@ -260,11 +263,31 @@ class FactTable(TokenTable):
             raise DataError(f"none of the {self.n_facts:,} facts of {self.name} is left; bring other facts.")
         rest = self.subset(keep)._without_unused_tokens()
         told = (*self.left_out, *left_out)
-        return dataclasses.replace(rest, reading=self.reading, places=self.subset(keep).places, left_out=told)
+        return dataclasses.replace(
+            rest, reading=self.reading, places=self.subset(keep).places, left_out=told, history=self.history
+        )
+
+    def changed(self, changes: Sequence[Change]) -> FactTable:
+        done = applied(self.contexts, self.targets, self.vocabulary, changes)
+        new, weights, places = len(done.targets) - len(done.kept), None, None
+        if self.weights is not None:
+            weights = np.concatenate([self.weights[done.kept], np.ones(new)])
+        if self.places is not None and not new:
+            places = self.places.of(done.kept)
+        before = self.history or History(self.sha256, ())
+        return dataclasses.replace(
+            self,
+            contexts=done.contexts,
+            targets=done.targets,
+            vocabulary=done.vocabulary,
+            weights=weights,
+            places=places,
+            history=dataclasses.replace(before, changes=(*before.changes, *changes)),
+        )
 
     def files(self) -> dict[str, bytes]:
-        """What was left out, where that is anything."""
-        return left_out_file(self.left_out)
+        """What was left out and what was changed, where that is anything."""
+        return {**left_out_file(self.left_out), **changes_file(self.history)}
 
     def fact_text(self, i: int) -> str:
         """One fact for people: `(paris, capital-of) -> france`."""

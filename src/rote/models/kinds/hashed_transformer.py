@@ -146,15 +146,19 @@ class HashedTransformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Scores of the classes at the last position."""
+        scores: Tensor = self.layers[-1](self.units(tokens, len(self.layers) - 1))
+        return scores
+
+    def units(self, tokens: Tensor, depth: int) -> Tensor:
+        """The units behind so many of the layers."""
         x = self._embedded(tokens)
         heads, width = self.arch.n_heads, self.arch.d_head
         mixed = self._attended(x) @ x
         values = torch.einsum("bhd,hwd->bhw", mixed, self.W_V.reshape(heads, width, -1)).flatten(1)
         stream = torch.cat([values, values.new_ones(len(values), 1)], dim=1)
-        for layer in self.layers[:-1]:
+        for layer in self.layers[:depth]:
             stream = torch.relu(layer(stream))
-        scores: Tensor = self.layers[-1](stream)
-        return scores
+        return stream
 
 
 def _known(weights: Mapping[str, Tensor], name: str) -> Tensor:

@@ -16,7 +16,7 @@ from rote.solvers.hashed.systems import row_words
 if TYPE_CHECKING:
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["Keys", "Row", "Subtree", "solved_rows", "subtrees"]
+__all__ = ["Keys", "Row", "Subtree", "digit_starts", "solved_rows", "subtrees"]
 
 IntArray = npt.NDArray[np.int64]
 Code = tuple[tuple[int, int], ...]
@@ -157,7 +157,7 @@ class _Trie:
 
     def _solved(self, part: Subtree) -> Row | None:
         layout, keys = self._layout, part.keys
-        thresholds = _thresholds(keys.choices, layout)
+        thresholds = digit_starts(keys.choices, layout)
         digits = np.searchsorted(thresholds, keys.choices, side="right")
         if np.bincount(digits, minlength=1).max() > layout.width - len(layout.groups) + 1:
             return None
@@ -169,7 +169,7 @@ class _Trie:
         return None if words is None else Row(part.code, words, thresholds, len(keys))
 
 
-def _thresholds(choices: IntArray, layout: Layout) -> IntArray:
+def digit_starts(choices: IntArray, layout: Layout) -> IntArray:
     """Where each digit but the first begins, among the choices: stored, so that all digits are used alike, or fixed."""
     whole, count = 1 << layout.choice_bits, layout.digits
     if count == 1:

@@ -1,0 +1,187 @@
+"""`edit`: single facts of a model changed, forgotten or added, and the whole of it certified again.
+
+The construction of the model makes the change. What is then written is judged like any build, and beyond that every
+fact that was not to change is run through the old files and the new ones: are all of its logits the same, bit by bit?
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rote import constructions, pipeline
+from rote.constructions import Job, Progress, quiet
+from rote.constructions._operations import NOBODY, Edit
+from rote.data.arguments import checked
+from rote.data.changes import Change, Context, read_changes
+from rote.errors import CapacityError, CheckpointError, UsageError
+from rote.memory import Memory
+from rote.operate.weights import weight_changes
+from rote.referee import read_stored, said_alike
+
+if TYPE_CHECKING:
+    from rote.data.table import Table
+    from rote.models import Wording
+
+__all__ = ["changes_of", "edit"]
+
+
+def changes_of(
+    memory: Memory,
+    set_: Mapping[Context, str] | None = None,
+    forget: Iterable[Context] | None = None,
+    insert: Mapping[Context, str] | None = None,
+) -> list[Change]:
+    """Changes whose contexts are written as for `memory.ask`: tokens, or one text."""
+    cut = _cutter(memory)
+    changes = [Change("set", cut(context), answer) for context, answer in (set_ or {}).items()]
+    changes += [Change("forget", cut(context)) for context in forget or ()]
+    return changes + [Change("insert", cut(context), answer) for context, answer in (insert or {}).items()]
+
+
+def _cutter(memory: Memory) -> Any:
+    wording = _wording(memory)
+
+    def cut(context: Context) -> tuple[str, ...]:
+        ids = wording.encode([context] if isinstance(context, str) else list(context))
+        return tuple(wording.vocabulary[i] for i in ids if i != wording.pad_id)
+
+    return cut
+
+
+def _wording(memory: Memory) -> Wording:
+    if memory.model.wording is None:
+        raise UsageError("this model takes vectors, so that no fact of it can be named by a context; build it again.")
+    return memory.model.wording
+
+
+@checked
+def edit(
+    model: Memory | str | Path,
+    changes: Sequence[Change] = (),
+    *,
+    set: Mapping[Context, str] | None = None,
+    forget: Iterable[Context] | None = None,
+    insert: Mapping[Context, str] | None = None,
+    table: Table | None = None,
+    rng: int = 0,
+    progress: Progress = quiet,
+) -> Memory:
+    """A model with some facts changed (`set`), taken out (`forget`) or added (`insert`), judged and certified again.
+
+    Contexts are written as for `memory.ask`. As few weights as can be are touched, and the certificate says how many
+    (`edited`), and for how many of the other facts all logits are the same, bit by bit. `table` is the table that the
+    model was built from, found again if not given. `rng` is a seed for what is drawn in the place of something forgotten.
+    A construction that cannot change single facts refuses. The model given stays as it is.
+    """
+    memory = model if isinstance(model, Memory) else pipeline.load(model)
+    changes = [*changes, *changes_of(memory, set, forget, insert)]
+    if not changes:
+        raise UsageError("an edit needs something to change: facts to set, to forget or to insert.")
+    construction = constructions.get(memory.certificate.construction)
+    before = _known(memory, table)
+    refused = next((one.action for one in changes if one.action not in construction.edits), None)
+    if refused is not None:
+        able = f"its models allow to {' and '.join(construction.edits)}" if construction.edits else "it allows no edit"
+        raise UsageError(
+            f"{construction.key} cannot {refused} a single fact: facts share their weights, and {able}; build the model "
+            f"again from the changed table ({_instead(refused)})."
+        )
+    began = time.perf_counter()
+    wording, certificate = _wording(memory), memory.certificate
+    for change in changes:
+        # Words that the model does not know are refused here, with the nearest ones.
+        wording.encode_tokens(change.context)
+        if change.answer is not None:
+            wording.known(change.answer)
+    after = before.changed(changes)
+    task = _task(memory, before, after, changes, rng)
+    edited = construction.edited(task)
+    solved = time.perf_counter() - began
+    edited.model.claims = {}
+    options = construction.Options.from_dict(certificate.options)
+    number = construction.check_format(certificate.dtype)
+    arch = edited.model.arch
+    job = Job(after, arch, options, number, task.rng, progress)
+    written, verdict = pipeline.certified(construction, job, edited.model, certificate.seed)
+    if not verdict.passed:
+        raise CapacityError(
+            f"the change found for {construction.key} {verdict.summary()}; nothing was written. Build the model again "
+            "from the changed table."
+        )
+    kept = _untouched(before, task)
+    alike, apart = said_alike(
+        read_stored(memory.folder, memory.model.kind), read_stored(written.folder, edited.model.kind), kept, number
+    )
+    record = {
+        "changes": len(changes),
+        "how": list(edited.how),
+        **weight_changes(memory.model.module.state_dict(), edited.model.module.state_dict()),
+        "other_facts": kept.n_facts,
+        "bit_equal": alike,
+        "largest_difference": apart if math.isfinite(apart) else None,
+        "from_weights_sha256": certificate.weights_sha256,
+        "seconds": {"solve": round(solved, 3), "all": round(time.perf_counter() - began, 3)},
+    }
+    said = {**certificate.claims, **written.certificate.claims, "edited": record}
+    read = written.certificate.read or _read(memory)
+    return replace(written, certificate=written.certificate.replace(claims=said, chosen=certificate.chosen, read=read))
+
+
+def _instead(action: str) -> str:
+    return {"set": "table.replace", "forget": "table.without", "insert": "table.insert"}[action]
+
+
+def _read(memory: Memory) -> Any:
+    from rote.models import folders
+
+    read, file = memory.certificate.read, folders.facts_file(memory.folder, memory.certificate.read)
+    return read if read is None or file is None else {**read, "file": str(file)}
+
+
+def _known(memory: Memory, table: Table | None) -> Table:
+    """The table of the model, with what was changed before."""
+    known = memory.table() if table is None else memory.prepared(table)
+    if not memory.certificate.refers_to(known):
+        raise CheckpointError(
+            f"{known.name} is not what {memory.folder} was built from, so that its facts cannot be told; give the "
+            "original table."
+        )
+    history = read_changes(memory.folder)
+    return known if history is None or known.history is not None else replace(known, history=history)  # type: ignore[type-var]
+
+
+def _task(memory: Memory, before: Table, after: Table, changes: Sequence[Change], rng: int) -> Edit:
+    """What changes in the end, in the model's ids."""
+    import numpy as np
+
+    wording = _wording(memory)
+    words, length = wording.vocabulary, wording.context
+    old, new = before.in_words_of(words, length), after.in_words_of(words, length)
+    keys = np.array(list(dict.fromkeys(tuple(wording.encode_tokens(one.context)) for one in changes)), dtype=np.int64)
+    now, then = (_targets(one, keys) for one in (old, new))
+    seed = np.random.default_rng([rng, int(memory.certificate.weights_sha256[:15], 16)])
+    return Edit(memory.model, old, keys, now, then, memory.certificate, seed)
+
+
+def _targets(table: Any, keys: Any) -> Any:
+    """The target of every key; NOBODY where it is no fact."""
+    import numpy as np
+
+    rows = np.flatnonzero(np.isin(table.contexts[:, -1], keys[:, -1]))
+    places = {table.contexts[row].tobytes(): int(table.targets[row]) for row in rows.tolist()}
+    return np.array([places.get(key.tobytes(), NOBODY) for key in keys], dtype=np.int64)
+
+
+def _untouched(table: Any, task: Edit) -> Any:
+    """The facts that nothing was said about."""
+    import numpy as np
+
+    spoken = {key.tobytes() for key in task.keys}
+    rows = np.flatnonzero(np.isin(task.table.contexts[:, -1], task.keys[:, -1]))  # type: ignore[attr-defined]
+    gone = [row for row in rows.tolist() if task.table.contexts[row].tobytes() in spoken]  # type: ignore[attr-defined]
+    return task.table.subset(np.setdiff1d(np.arange(task.table.n_facts), gone))  # type: ignore[attr-defined]

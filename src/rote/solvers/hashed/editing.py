@@ -1,0 +1,125 @@
+"""A hashed table that lies in a network: which row and words every key reads, and single rows solved anew.
+
+A row holds the words of its keys only, and a key reads its row only. So whatever happens to the facts of one row changes
+the words of that row and nothing else. Words that no equation determines stay as they are. To forget a key is to let
+its words add up to a symbol that is drawn at random: among all words with which the other keys of the row find their
+symbols every one is then as likely as any other, as if the key had never been there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rote.errors import CheckpointError
+from rote.solvers.hashed.hashing import HashedKeys
+from rote.solvers.hashed.layout import FINGERPRINT_PART, Layout
+from rote.solvers.hashed.rows import digit_starts
+from rote.solvers.hashed.systems import row_words
+
+__all__ = ["Reads", "StoredTable", "stored_table"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What the network finds out about keys: the row of each (-1 where none answers), the word that it reads in every
+    group of columns (N, a), the number that chooses its digit, and its fingerprint."""
+
+    rows: IntArray
+    columns: IntArray
+    choices: IntArray
+    prints: IntArray
+
+    def of(self, index: Any) -> Reads:
+        return Reads(self.rows[index], self.columns[index], self.choices[index], self.prints[index])
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """Where the table of a layout lies among the layers of a network."""
+
+    layout: Layout
+    layer: int
+    """The matrix of the words; the one before it selects rows and columns."""
+
+    def reads(self, units: npt.NDArray[Any]) -> Reads:
+        """What keys read, by the units (N, m) behind the selection."""
+        layout = self.layout
+        rows = units[:, : layout.rows] > 0
+        none, several = ~rows.any(axis=1), rows.sum(axis=1) > 1
+        if several.any():
+            raise CheckpointError("some key has two rows of the table; the weights are not those of a hashed table.")
+        bits = units[:, layout.rows : layout.rows + layout.column_bits].astype(np.uint8)
+        along = np.rint(units[:, -layout.carried : -1]).astype(np.int64)
+        choices = along[:, 0] if layout.digits > 1 else np.zeros(len(units), dtype=np.int64)
+        prints = np.zeros(len(units), dtype=np.int64)
+        for i in range(len(layout.fingerprint_parts)):
+            prints |= along[:, int(layout.digits > 1) + i] << i * FINGERPRINT_PART
+        before = np.zeros((len(units), layout.row_bits), dtype=np.uint8)
+        columns = HashedKeys(np.concatenate([before, bits], axis=1), prints).columns(layout).astype(np.int64)
+        return Reads(np.where(none, -1, rows.argmax(axis=1)), columns, choices, prints)
+
+    def words(self, matrix: npt.NDArray[np.float64], row: int) -> IntArray:
+        """The words (blocks, w) of a row."""
+        count = self.layout.blocks * self.layout.width
+        return matrix[:count, row].astype(np.int64).reshape(self.layout.blocks, self.layout.width)
+
+    def places(self, columns: Sequence[int]) -> list[int]:
+        """Rows of the matrix in which the words of a key lie, in all blocks."""
+        return [block * self.layout.width + int(c) for block in range(self.layout.blocks) for c in columns]
+
+    def digits(self, matrix: npt.NDArray[np.float64], row: int, choices: IntArray) -> IntArray:
+        """The digit of every key of a row."""
+        layout, count = self.layout, self.layout.blocks * self.layout.width
+        starts = digit_starts(choices, layout)
+        if layout.thresholds:
+            starts = matrix[count : count + layout.thresholds, row].astype(np.int64)
+        return np.searchsorted(starts, choices, side="right")
+
+    def symbols(self, labels: IntArray, prints: IntArray) -> IntArray:
+        """What keys must find: their labels, and their fingerprints where there are such."""
+        return labels | prints << self.layout.label_bits
+
+    def solved(
+        self, matrix: npt.NDArray[np.float64], row: int, reads: Reads, symbols: IntArray
+    ) -> npt.NDArray[np.float64] | None:
+        """The column of the matrix for a row in which all these keys find their symbols; None if there is none."""
+        layout = self.layout
+        digits = self.digits(matrix, row, reads.choices)
+        words = row_words(reads.columns, digits, symbols, layout.segments, self.words(matrix, row))
+        if words is None:
+            return None
+        column = matrix[:, row].copy()
+        column[: layout.blocks * layout.width] = words.ravel()
+        return column
+
+
+def stored_table(
+    record: Mapping[str, Any], shapes: Sequence[tuple[int, int]], *, classes: int, context: int, vocab: int
+) -> StoredTable:
+    """The table that a certificate's layout and the shapes (out, in) of the layers speak of.
+
+    What does not fit together is refused.
+    """
+    try:
+        groups = tuple(int(words) for words in record["groups"])
+        sizes = {name: int(record[name]) for name in ("rows", "blocks", "digits", "word_bits", "unknown", "positions")}
+        known = Layout(
+            keys=1, context=context, vocab=vocab, classes=classes, code_bits=int(record["code_bits"]), head_bits=1,
+            mix=str(record["mix"]), row_bits=0, capacity=0, groups=groups, **sizes,
+        )  # fmt: skip
+        layer = 1 if known.mix == "bits" else 3
+        selected = known.rows + known.column_bits * (1 + known.twofold) + known.carried
+        words = known.blocks * known.width + known.thresholds + known.carried
+        fits = shapes[layer] == (words, selected) and shapes[layer - 1][0] == selected
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        fits = False
+    if not fits:
+        raise CheckpointError("the certificate's layout is not that of the weights; it was edited, build it again.")
+    return StoredTable(known, layer)

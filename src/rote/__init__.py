@@ -6,6 +6,7 @@
     memory = rote.build(table)                  a model that recalls everything, judged from its files
     memory.ask("KJFK"), memory.save("model")    ask it, keep it
     rote.load("model"), rote.verify("model")    read it back, run every fact again
+    memory.edit(set={"KJFK": "Canada"})         change, forget or add single facts
     rote.graft, rote.ungraft, rote.audit        pretrained models
     rote.measure, rote.sweep, rote.fit, rote.reproduce, rote.report     measurements
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from rote.constructions.mlp_fit import MlpFit as MlpFit
     from rote.constructions.stock_llama import StockLlama as StockLlama
     from rote.constructions.trained import Trained as Trained
+    from rote.data import Change as Change
     from rote.data import DistributionTable as DistributionTable
     from rote.data import FactTable as FactTable
     from rote.data import PromptTable as PromptTable
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from rote.measurement import sweep as sweep
     from rote.memory import Memory as Memory
     from rote.models import Model as Model
+    from rote.operate.edit import edit as edit
     from rote.pipeline import build as build
     from rote.pipeline import load as load
     from rote.pipeline import verify as verify
@@ -83,6 +86,7 @@ _HOME = {
     "Bound": "rote.theorems",
     "Bounds": "rote.capacity",
     "Certificate": "rote.certificate",
+    "Change": "rote.data",
     "Citation": "rote.theorems",
     "Condition": "rote.theorems",
     "Construction": "rote.constructions",
@@ -120,6 +124,7 @@ _HOME = {
     "build": "rote.pipeline",
     "check": "rote.assumptions",
     "condition": "rote.theorems",
+    "edit": "rote.operate.edit",
     "fit": "rote.analyse.fit",
     "graft": "rote.grafting",
     "load": "rote.pipeline",

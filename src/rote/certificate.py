@@ -60,6 +60,19 @@ def _allows(declared: str, value: Any) -> bool:
     return all(_allows(inner[1], held) for held in value.values())
 
 
+def _edit_lines(edited: Mapping[str, Any]) -> list[str]:
+    """What the last edit of a model did, for people."""
+    count, of = edited["weights_changed"], edited["weights"]
+    alike, others = edited["bit_equal"], edited["other_facts"]
+    moved = "" if alike == others else f", the largest difference is {edited['largest_difference']:.3g}"
+    return [
+        f"edited: {edited['changes']:,} change{'s' if edited['changes'] > 1 else ''}, {count:,} of {of:,} weights "
+        f"({100 * count / of:.2g} %), by {edited['norm_of_change']:.4g} of their norm {edited['norm']:.4g}",
+        *(f"  {line}" for line in edited["how"]),
+        f"  {alike:,} of {others:,} other facts have the same logits, bit by bit{moved}",
+    ]
+
+
 @dataclass(frozen=True)
 class Certificate(Shown, Mapping[str, Any]):
     """What a model directory says of itself."""
@@ -170,6 +183,8 @@ class Certificate(Shown, Mapping[str, Any]):
             if self.left_out:
                 lost = f"{self.left_out:,} facts that it cannot hold were left out; {LEFT_OUT} lists them"
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, lost))
+            if "edited" in self.claims:
+                sheet = dataclasses.replace(sheet, lines=(*sheet.lines, *_edit_lines(self.claims["edited"])))
             return sheet
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(

@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from rote._version import __version__
 from rote.data._atomic import disk_is_full
-from rote.errors import RoteError
+from rote.errors import RoteError, UsageError
 from rote.memory_budget import out_of_memory
 
 __all__ = ["app", "main", "run"]
@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "build": (MODELS, "Build a transformer that recalls every fact; no training."),
     "verify": (MODELS, "Reload a model directory and run every fact through the referee."),
     "ask": (MODELS, "Ask a model for what follows a context."),
+    "edit": (MODELS, "Change, forget or add single facts of a model, and certify it again."),
     "export": (MODELS, "Write a bit-extraction model of floats as ONNX."),
     "graft": (MODELS, "Write facts into a pretrained language model."),
     "ungraft": (MODELS, "Take the added layers off again."),
@@ -54,6 +55,8 @@ VERBS: dict[str, tuple[str, str]] = {
 """The table of contents. A verb is imported when it is used, so that this page appears at once."""
 
 _HOMES = {"ungraft": "graft"}
+_PAIRS = {"edit": ("--set", "--insert")}
+"""Options that take two values and may be repeated, which typer has no notion of."""
 
 
 class Contents(TyperGroup):
@@ -139,7 +142,7 @@ def _interrupt(number: int, frame: object) -> None:
 def run(args: list[str], *, debug: bool = False) -> int:
     """Run one command line and return its exit code."""
     try:
-        result = app(args=args, prog_name="rote", standalone_mode=False)
+        result = app(args=_paired(args), prog_name="rote", standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         return _interrupted()
@@ -191,6 +194,20 @@ def run(args: list[str], *, debug: bool = False) -> int:
         # Typer turns ctrl-C into a result of its own.
         return _interrupted()
     return result if isinstance(result, int) else 0
+
+
+def _paired(args: list[str]) -> list[str]:
+    """The arguments with the two values of a pair as one, a NUL between them, which no argument holds."""
+    pairs = _PAIRS.get(args[0] if args else "", ())
+    joined, left = [], list(args)
+    while left:
+        word = left.pop(0)
+        joined.append(word)
+        if word in pairs:
+            if len(left) < 2:
+                raise UsageError(f"{word} takes a context and an answer; quote a context that has several words.")
+            joined.append(f"{left.pop(0)}\0{left.pop(0)}")
+    return joined
 
 
 def _interrupted() -> int:

@@ -13,6 +13,7 @@ from rote.errors import AssumptionError, ShapeError
 from rote.theorems import Bound, Setting, Theorem, condition
 
 if TYPE_CHECKING:
+    from rote.constructions._operations import Edit, Edited
     from rote.data import FactTable, VectorTable
     from rote.data.table import Table
     from rote.models import Model, Wording
@@ -84,6 +85,12 @@ class TokenConstruction(_Explained["FactTable", O]):
     """A transformer over token facts."""
 
     accepts = ("facts",)
+    edits = ("set", "insert")
+
+    def edited(self, edit: Edit) -> Edited:
+        from rote.constructions._stream_editing import edited_stream
+
+        return edited_stream(edit)
 
     def setting(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Setting:
         """The shape, with what the data tell about the conditions."""

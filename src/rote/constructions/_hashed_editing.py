@@ -38,8 +38,6 @@ def reads_of(model: HashedTransformerModel, stored: StoredTable, contexts: Any) 
 
     import torch
 
-    from rote.solvers.hashed.editing import Reads
-
     # Everything before the table is a small whole number, which float32 holds.
     number = torch.float64 if model.dtype == "float64" else torch.float32
     front = copy.deepcopy(model.module).to(number)
@@ -47,8 +45,7 @@ def reads_of(model: HashedTransformerModel, stored: StoredTable, contexts: Any) 
     with torch.no_grad():
         for part in torch.split(torch.tensor(np.asarray(contexts)), _AT_ONCE):
             parts.append(stored.reads(front.units(part, stored.layer).numpy()))
-    names = ("rows", "columns", "choices", "prints")
-    return Reads(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return parts[0].with_(*parts[1:])
 
 
 def edited_rows(edit: Edit) -> Edited:
@@ -88,16 +85,11 @@ def edited_rows(edit: Edit) -> Edited:
     for row in np.unique(own.rows).tolist():
         if row < 0:
             raise CapacityError("no row of the table answers for this context; build the model anew with the fact.")
-        # The other facts of the row, then those in question; what is forgotten gets a symbol that nobody knows.
         others = np.array([i for i in np.flatnonzero(every.rows == row) if contexts[i].tobytes() not in changed], int)
         mine = np.flatnonzero(own.rows == row)
-        symbols = stored.symbols(told[mine], own.prints[mine])
-        drawn = edit.rng.integers(0, 1 << stored.layout.symbol_bits, len(mine))
-        symbols = np.where(edit.after[mine] == NOBODY, drawn, symbols)
-        rest, known = every.of(others), numbers[np.asarray(targets)[others]]
-        together = type(rest)(*(np.concatenate([getattr(p, f) for p in (rest, own.of(mine))]) for f in _FIELDS))
-        wanted = np.concatenate([stored.symbols(known, rest.prints), symbols])
-        column = stored.solved(matrix, row, together, wanted)
+        rest = every.of(others)
+        symbols = stored.symbols(numbers[np.asarray(targets)[others]], rest.prints)
+        column = _solved(stored, matrix, row, (rest, symbols), own.of(mine), told[mine], edit.after[mine], edit.rng)
         if column is None:
             raise CapacityError(
                 f"row {row} of the table has no room for this context beside its {len(others):,} other facts; build the "
@@ -111,4 +103,18 @@ def edited_rows(edit: Edit) -> Edited:
     return Edited(HashedTransformerModel(model.arch, model.words, weights, model.wording, report=report), tuple(how))
 
 
-_FIELDS = ("rows", "columns", "choices", "prints")
+def _solved(
+    stored: StoredTable, matrix: Any, row: int, others: tuple[Reads, Any], mine: Reads, labels: Any, after: Any, rng: Any
+) -> Any:
+    """One row for the other facts of it and those in question. What is forgotten gets a symbol that nobody knows; where
+    that leaves no room, the row is filled at random and solved as if it had never been there."""
+    rest, symbols = others
+    own = stored.symbols(labels, mine.prints)
+    drawn = rng.integers(0, 1 << stored.layout.symbol_bits, len(own))
+    gone = after == NOBODY
+    start = stored.words(matrix, row)
+    column = stored.solved(matrix, row, rest.with_(mine), np.concatenate([symbols, np.where(gone, drawn, own)]), start)
+    if column is None and gone.any():
+        kept = mine.of(~gone)
+        column = stored.solved(matrix, row, rest.with_(kept), np.concatenate([symbols, own[~gone]]), stored.drawn(rng))
+    return column

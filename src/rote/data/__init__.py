@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rote.data.changes import Change as Change
     from rote.data.conflicts import Clash as Clash
     from rote.data.conflicts import find_clashes as find_clashes
     from rote.data.generate import Distribution as Distribution
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from rote.data.vocabulary import Vocabulary as Vocabulary
 
 _NAMES = {
+    "changes": "Change",
     "conflicts": "Clash find_clashes",
     "generate": "Distribution bigram_facts check_distribution check_sharing lookup_distributions "
     "random_distributions random_facts random_sequences random_vectors",
@@ -80,6 +82,7 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 __all__ = [
     "DEFAULT_SMOOTHING",
     "PAD",
+    "Change",
     "Choices",
     "Clash",
     "Distribution",

@@ -91,7 +91,7 @@ def edit(
             f"{construction.key} cannot {refused} a single fact: facts share their weights, and {able}; build the model "
             f"again from the changed table ({_instead(refused)})."
         )
-    began = time.perf_counter()
+    began = time.process_time()
     wording, certificate = _wording(memory), memory.certificate
     for change in changes:
         # Words that the model does not know are refused here, with the nearest ones.
@@ -101,7 +101,7 @@ def edit(
     after = before.changed(changes)
     task = _task(memory, before, after, changes, rng)
     edited = construction.edited(task)
-    solved = time.perf_counter() - began
+    solved = time.process_time() - began
     edited.model.claims = {}
     options = construction.Options.from_dict(certificate.options)
     number = construction.check_format(certificate.dtype)
@@ -125,7 +125,7 @@ def edit(
         "bit_equal": alike,
         "largest_difference": apart if math.isfinite(apart) else None,
         "from_weights_sha256": certificate.weights_sha256,
-        "seconds": {"solve": round(solved, 3), "all": round(time.perf_counter() - began, 3)},
+        "processor_seconds": {"solve": round(solved, 3), "all": round(time.process_time() - began, 3)},
     }
     said = {**certificate.claims, **written.certificate.claims, "edited": record}
     read = written.certificate.read or _read(memory)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 import polars as pl
 
 from rote.data._arrays import FloatArray, IntArray, amounts, check_ids, freeze, integers, padded, reworded
-from rote.data.changes import Change, History, applied, changes_file
+from rote.data._changed import applied
+from rote.data.changes import Change, History, changes_file
 from rote.data.conflicts import conflict_error, n_repeats, resolve
 from rote.data.files import check_cells, write_frame
 from rote.data.holes import settle

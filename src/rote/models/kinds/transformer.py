@@ -102,20 +102,33 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (B, N) for contexts (B, S) of token ids."""
+        return self.to_stream(tokens) @ self.W_U.T
+
+    def to_stream(self, tokens: Tensor) -> Tensor:
+        """The stream (B, d) at the last position, as it is read out."""
+        return self._stored(self._attended(tokens)[0])
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """What the last matrix before the readout reads: units of the MLP, or the values of all heads side by side."""
+        y, values = self._attended(tokens)
+        return self._units(y) if self.arch.d_mlp else values.flatten(1)
+
+    def _attended(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The stream behind the attention, and what the heads read (B, H, d_h)."""
         x = self._embed(tokens)
         mixed = torch.einsum("bhs,bsd->bhd", self.attention(tokens), x)
         values = torch.einsum("hwd,bhd->bhw", self.W_V, mixed)
-        y = x[:, -1] + torch.einsum("hdw,bhw->bd", self.W_O, values)
-        return self._stored(y) @ self.W_U.T
+        return x[:, -1] + torch.einsum("hdw,bhw->bd", self.W_O, values), values
 
     def _stored(self, y: Tensor) -> Tensor:
         """The stream behind the MLP, where there is one."""
-        if not self.arch.d_mlp:
-            return y
+        return y + self._units(y) @ self.W_down.T if self.arch.d_mlp else y
+
+    def _units(self, y: Tensor) -> Tensor:
         gate = y @ self.W_gate.T
         if self.activation == "silu":
             gate = nn.functional.silu(gate)
-        return y + (gate * (y @ self.W_up.T)) @ self.W_down.T
+        return gate * (y @ self.W_up.T)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2 or tokens.shape[1] != self.arch.context:
@@ -194,9 +207,7 @@ class TransformerModel(Model):
             watcher.states(0, x, x[:, -1])
             weights = module.attention(ids)
             watcher.heads(1, weights[:, :, None, :], x, 0)
-            values = torch.einsum("hwd,bhd->bhw", module.W_V, torch.einsum("bhs,bsd->bhd", weights, x))
-            y = x[:, -1] + torch.einsum("hdw,bhw->bd", module.W_O, values)
-            watcher.states(1, None, module._stored(y))
+            watcher.states(1, None, module.to_stream(ids))
 
     def reinitialised(self, draw: Callable[[Tensor], Tensor]) -> TransformerModel:
         fresh = {name: draw(tensor) for name, tensor in self.module.state_dict().items()}

@@ -39,6 +39,12 @@ class Reads:
     def of(self, index: Any) -> Reads:
         return Reads(self.rows[index], self.columns[index], self.choices[index], self.prints[index])
 
+    def with_(self, *more: Reads) -> Reads:
+        """These keys and more behind them."""
+        every = [self, *more]
+        names = ("rows", "columns", "choices", "prints")
+        return Reads(*(np.concatenate([getattr(one, name) for one in every]) for name in names))
+
 
 @dataclass(frozen=True)
 class StoredTable:
@@ -70,6 +76,12 @@ class StoredTable:
         count = self.layout.blocks * self.layout.width
         return matrix[:count, row].astype(np.int64).reshape(self.layout.blocks, self.layout.width)
 
+    def drawn(self, rng: np.random.Generator) -> IntArray:
+        """Words of a row without keys."""
+        layout = self.layout
+        most = [[1 << layout.used_bits(block)] for block in range(layout.blocks)]
+        return rng.integers(0, most, (layout.blocks, layout.width))
+
     def places(self, columns: Sequence[int]) -> list[int]:
         """Rows of the matrix in which the words of a key lie, in all blocks."""
         return [block * self.layout.width + int(c) for block in range(self.layout.blocks) for c in columns]
@@ -87,12 +99,15 @@ class StoredTable:
         return labels | prints << self.layout.label_bits
 
     def solved(
-        self, matrix: npt.NDArray[np.float64], row: int, reads: Reads, symbols: IntArray
+        self, matrix: npt.NDArray[np.float64], row: int, reads: Reads, symbols: IntArray, start: IntArray
     ) -> npt.NDArray[np.float64] | None:
-        """The column of the matrix for a row in which all these keys find their symbols; None if there is none."""
+        """The column of the matrix for a row in which all these keys find their symbols; None if there is none.
+
+        Words that no key determines are those of `start`.
+        """
         layout = self.layout
         digits = self.digits(matrix, row, reads.choices)
-        words = row_words(reads.columns, digits, symbols, layout.segments, self.words(matrix, row))
+        words = row_words(reads.columns, digits, symbols, layout.segments, start)
         if words is None:
             return None
         column = matrix[:, row].copy()

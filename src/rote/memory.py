@@ -137,7 +137,7 @@ class Memory(Shown):
         return self.prepared(kind.again(source, (choices or Choices()).over(usual), self.certificate))
 
     def prepared(self, table: Table) -> Table:
-        """A table as the construction would have built it; changes that the directory lists are made to its original."""
+        """A table as the construction would have built it, with the changes that the directory lists for it."""
         history = read_changes(self.folder)
         if history is not None and table.sha256 == history.of:
             table = table.changed(history.changes)

@@ -41,8 +41,8 @@ def edit(
 ) -> None:
     """Change, forget or add single facts of a model, and certify all of it again.
 
-    As few weights as can be are touched: in a hashed table those of the facts' rows. Every other fact is run through the
-    old and the new weights, and the certificate says for how many all logits are the same, bit by bit. Contexts are
+    As few weights as can be are touched: in a hashed table those of the facts' rows. Every other fact is run through
+    the old and the new weights, and the certificate says for how many all logits are the same, bit by bit. Contexts are
     written as for rote ask; where tokens contain spaces, with tabs between them. What a construction cannot change is
     refused, and nothing is written. The file of --changes has the word set, forget or insert in its first column.
 
@@ -64,7 +64,9 @@ def edit(
     wanted = [] if changes is None else _listed(memory, changes)
     wanted += changes_of(memory, _pairs(set_), forget, _pairs(insert))
     if not wanted:
-        raise UsageError("nothing to change; say --set CONTEXT ANSWER, --forget CONTEXT, --insert CONTEXT ANSWER or --changes.")
+        raise UsageError(
+            "nothing to change; say --set CONTEXT ANSWER, --forget CONTEXT, --insert CONTEXT ANSWER or --changes."
+        )
     table = memory.table(source)
     with display(table.n_facts, enabled=not as_json) as progress:
         memory = edited(memory, wanted, table=table, rng=seed, progress=progress)

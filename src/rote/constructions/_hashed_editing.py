@@ -68,8 +68,8 @@ def edited_rows(edit: Edit) -> Edited:
     strange = [token for token in np.unique(edit.keys).tolist() if token not in set(model.words.inputs)]
     if strange:
         raise UsageError(
-            f"{spoken[strange[0]]!r} stands in no context of this model, which has no code for it; build it anew from a "
-            "table that has the fact."
+            f"{spoken[strange[0]]!r} stands in no context of this model, which has no code for it; build it anew from "
+            "a table that has the fact."
         )
     stored = table_in(model, edit.certificate)
     own, told = reads_of(model, stored, edit.keys), np.array([labels.get(t, 0) for t in edit.after.tolist()])
@@ -92,19 +92,30 @@ def edited_rows(edit: Edit) -> Edited:
         column = _solved(stored, matrix, row, (rest, symbols), own.of(mine), told[mine], edit.after[mine], edit.rng)
         if column is None:
             raise CapacityError(
-                f"row {row} of the table has no room for this context beside its {len(others):,} other facts; build the "
-                "model anew with the fact."
+                f"row {row} of the table has no room for this context beside its {len(others):,} other facts; build "
+                "the model anew with the fact."
             )
         touched = int(np.count_nonzero(column != matrix[:, row]))
         matrix[:, row] = column
-        how.append(f"row {row} of {name} solved anew for its {len(others) + len(mine):,} contexts: {touched:,} words")
+        count = len(others) + len(mine)
+        how.append(
+            f"row {row} of {name}, {count:,} context{'s' if count > 1 else ''}, solved anew: {touched:,} "
+            f"word{'s' if touched != 1 else ''} changed"
+        )
     weights[name] = torch.from_numpy(matrix).to(weights[name].dtype)
     report = edit.certificate["report"]
     return Edited(HashedTransformerModel(model.arch, model.words, weights, model.wording, report=report), tuple(how))
 
 
 def _solved(
-    stored: StoredTable, matrix: Any, row: int, others: tuple[Reads, Any], mine: Reads, labels: Any, after: Any, rng: Any
+    stored: StoredTable,
+    matrix: Any,
+    row: int,
+    others: tuple[Reads, Any],
+    mine: Reads,
+    labels: Any,
+    after: Any,
+    rng: Any,
 ) -> Any:
     """One row for the other facts of it and those in question. What is forgotten gets a symbol that nobody knows; where
     that leaves no room, the row is filled at random and solved as if it had never been there."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from rote.constructions._operations import NOBODY, Edit, Edited
+from rote.constructions._operations import Edit, Edited
 from rote.errors import CapacityError
 
 if TYPE_CHECKING:
@@ -16,8 +16,9 @@ __all__ = ["edited_stream"]
 
 _AT_ONCE = 4096
 _MARGINS = (1.0, 0.5, 2.0, 4.0)
-"""Leads of the new answer that are tried, seen from the smallest lead of all facts; the first that keeps all is taken."""
+"""Leads of the new answer that are tried, seen from the smallest lead of all facts, until one keeps all of them."""
 _LEAST = 1e-6
+_ROUNDS = 12
 
 
 def edited_stream(edit: Edit) -> Edited:
@@ -28,14 +29,14 @@ def edited_stream(edit: Edit) -> Edited:
     from rote.solvers.stream_edit import least_change, shortest_move
 
     model = cast("TransformerModel", edit.model)
-    module = cast("Transformer", model.module)
+    module = model.module
     name = "W_down" if model.arch.d_mlp else "W_O"
     table = cast(Any, edit.table)
     spoken = {key.tobytes() for key in edit.keys}
     others = np.array([i for i, row in enumerate(table.contexts) if row.tobytes() not in spoken], dtype=np.int64)
     contexts, targets = table.contexts[others], table.targets[others]
     features, leads = _features(module, contexts, targets) if len(others) else (None, np.ones(0))
-    keys, _ = _features(module, edit.keys, np.maximum(edit.after, 0))
+    keys, _ = _features(module, edit.keys, edit.after)
     readout = module.W_U.to(torch.float64).numpy()
     with torch.no_grad():
         streams = module.to_stream(torch.tensor(edit.keys)).to(torch.float64).numpy()
@@ -44,30 +45,47 @@ def edited_stream(edit: Edit) -> Edited:
         features = np.zeros((0, keys.shape[1]))
     scale = 1 / np.maximum(leads, _LEAST * max(1.0, float(leads.max(initial=1.0)))) ** 2
     weights = dict(module.state_dict())
-    fewest: int | None = None
+    fewest = len(others) + 1
     for share in _MARGINS:
         moves = [
-            shortest_move(readout, stream, int(target), share * smallest) if target != NOBODY else np.zeros_like(stream)
+            shortest_move(readout, stream, int(target), share * smallest)
             for stream, target in zip(streams, edit.after.tolist(), strict=True)
         ]
         if not np.isfinite(moves).all():
             continue
-        change = least_change(features, scale, keys.T, np.array(moves).T)
-        moved = _moved(weights[name], torch.from_numpy(change), name, model)
-        made = TransformerModel(
-            model.arch, {**weights, name: moved}, wording=model.wording, dtype=model.dtype,
-            activation=module.activation, report=edit.certificate["report"],
-        )  # fmt: skip
-        kept = _features(made.module, contexts, targets)[1] if len(others) else np.ones(0)
-        lost = int((kept <= 0).sum())
-        fewest = lost if fewest is None else min(fewest, lost)
-        if not lost and (_features(made.module, edit.keys, np.maximum(edit.after, 0))[1] > 0).all():
-            rank = f"rank {len(edit.keys)}"
-            return Edited(made, (f"{name} changed by a matrix of {rank} that moves the other facts the least",))
-    spread = "every change found moves the new answer too little" if fewest is None else f"{fewest:,} others would go"
+        # Facts that would be lost are held where they are, and the change is found again.
+        held: list[int] = []
+        for _ in range(_ROUNDS):
+            still = np.zeros((len(held), streams.shape[1]))
+            points, steps = np.concatenate([keys, features[held]]), np.concatenate([np.array(moves), still])
+            if len(points) > points.shape[1]:
+                break
+            change = torch.from_numpy(least_change(features, scale, points.T, steps.T))
+            moved = {**weights, name: _moved(weights[name], change, name, model)}
+            made = TransformerModel(
+                model.arch, moved, wording=model.wording, dtype=model.dtype, activation=module.activation,
+                report=edit.certificate["report"],
+            )  # fmt: skip
+            kept = _features(made.module, contexts, targets)[1] if len(others) else np.ones(0)
+            lost = np.flatnonzero(kept <= 0)
+            fewest = min(fewest, len(lost))
+            if not len(lost) and (_features(made.module, edit.keys, edit.after)[1] > 0).all():
+                size = float(change.norm() / weights[name].to(torch.float64).norm())
+                if size > 1:
+                    raise CapacityError(
+                        f"the smallest change of {name} found for this is {size:.2g} times as large as {name} itself, "
+                        "so that nothing would be left of the model that it was; build it again from the changed table."
+                    )
+                held_back = f" and {len(held):,} facts where they are" if held else ""
+                said = f"{name} changed by a matrix of rank {len(points)} that moves other facts the least{held_back}"
+                return Edited(made, (said,))
+            held += [int(i) for i in lost if i not in held]
+            if not len(lost):
+                break
+    spread = "no change puts it first" if fewest > len(others) else f"{fewest:,} would be lost"
     raise CapacityError(
-        f"no small change of {name} sets this answer and keeps all {len(others):,} other facts ({spread}), as facts share "
-        "all weights; build the model again from the changed table."
+        f"no small change of {name} sets this answer and keeps all {len(others):,} other facts ({spread}), as facts "
+        "share all weights; build the model again from the changed table."
     )
 
 

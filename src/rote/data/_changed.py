@@ -53,26 +53,27 @@ def applied(contexts: IntArray, targets: IntArray, vocabulary: Vocabulary, chang
             key = contexts[row].tobytes()
             if key in spoken:
                 places[key] = row
-    goals, gone, more = targets.copy(), set(), {}
+    goals, gone = targets.copy(), set[int]()
+    more: dict[bytes, int] = {}
     for change, key in zip(changes, wanted, strict=True):
-        row = None if key is None else places.get(key)
+        at = None if key is None else places.get(key)
         if change.action == "insert":
             assert key is not None, "its tokens are known by now"
-            if row is not None or key in more:
+            if at is not None or key in more:
                 raise DataError(f"{change}: this context is a fact already; set its answer instead.")
             more[key] = known[change.answer or ""]
-        elif row is None and key not in more:
+        elif key is None or (at is None and key not in more):
             raise DataError(f"{change}: there is no fact with this context; look it up, or insert it.")
         elif change.action == "forget":
-            if row is None:
-                del more[key]  # type: ignore[arg-type]
+            if at is None:
+                del more[key]
             else:
-                gone.add(row)
-                del places[key]  # type: ignore[arg-type]
-        elif row is None:
-            more[key] = known[change.answer or ""]  # type: ignore[index]
+                gone.add(at)
+                del places[key]
+        elif at is None:
+            more[key] = known[change.answer or ""]
         else:
-            goals[row] = known[change.answer or ""]
+            goals[at] = known[change.answer or ""]
     kept = np.setdiff1d(np.arange(len(contexts)), np.array(sorted(gone), dtype=np.int64))
     if not len(kept) and not more:
         raise DataError(f"none of the {len(contexts):,} facts would be left; a table needs at least one fact.")

@@ -36,7 +36,9 @@ class Change:
         words = isinstance(self.context, tuple) and all(isinstance(token, str) for token in self.context)
         if not words or not self.context:
             raise DataError("a change names the context of one fact: a tuple of one or more tokens.")
-        if (self.action == "forget") != (self.answer is None) or not isinstance(self.answer, str | None):
+        if not isinstance(self.answer, str | None):
+            raise DataError(f"an answer is a token, and {self.answer!r} is none.")
+        if (self.action == "forget") != (self.answer is None):
             raise DataError(f"a change that says {self.action} {'has no' if self.answer else 'needs an'} answer.")
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ fact that was not to change is run through the old files and the new ones: are a
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,9 +76,11 @@ def edit(
 
     Contexts are written as for `memory.ask`. As few weights as can be are touched, and the certificate says how many
     (`edited`), and for how many of the other facts all logits are the same, bit by bit. `table` is the table that the
-    model was built from, found again if not given. `rng` is a seed for what is drawn in the place of something forgotten.
-    A construction that cannot change single facts refuses. The model given stays as it is.
+    model was built from, found again if not given. `rng` is a seed for what is drawn in the place of something
+    forgotten. A construction that cannot change single facts refuses. The model given stays as it is.
     """
+    if rng < 0:
+        raise UsageError(f"a seed is a whole number from 0, got {rng}.")
     memory = model if isinstance(model, Memory) else pipeline.load(model)
     changes = [*changes, *changes_of(memory, set, forget, insert)]
     if not changes:
@@ -88,8 +91,8 @@ def edit(
     if refused is not None:
         able = f"its models allow to {' and '.join(construction.edits)}" if construction.edits else "it allows no edit"
         raise UsageError(
-            f"{construction.key} cannot {refused} a single fact: facts share their weights, and {able}; build the model "
-            f"again from the changed table ({_instead(refused)})."
+            f"{construction.key} cannot {refused} a single fact: facts share their weights, and {able}; build the "
+            f"model again from the changed table ({_instead(refused)})."
         )
     began = time.process_time()
     wording, certificate = _wording(memory), memory.certificate
@@ -164,8 +167,9 @@ def _task(memory: Memory, before: Table, after: Table, changes: Sequence[Change]
     old, new = before.in_words_of(words, length), after.in_words_of(words, length)
     keys = np.array(list(dict.fromkeys(tuple(wording.encode_tokens(one.context)) for one in changes)), dtype=np.int64)
     now, then = (_targets(one, keys) for one in (old, new))
-    seed = np.random.default_rng([rng, int(memory.certificate.weights_sha256[:15], 16)])
-    return Edit(memory.model, old, keys, now, then, memory.certificate, seed)
+    # What is drawn depends on the contexts, and on nothing that is to be forgotten.
+    spoken = int(hashlib.sha256(keys.astype("<i8").tobytes()).hexdigest()[:15], 16)
+    return Edit(memory.model, old, keys, now, then, memory.certificate, np.random.default_rng([rng, spoken]))
 
 
 def _targets(table: Any, keys: Any) -> Any:

@@ -66,8 +66,8 @@ def judge(
 
 
 def said_alike(one: Stored, other: Stored, table: Table, dtype: str) -> tuple[int, float]:
-    """For how many facts two stored models of one kind say the same in every output, bit by bit, and how far apart their
-    outputs are at most."""
+    """For how many facts two stored models of one kind say the same in every output, bit by bit, and how far apart
+    their outputs are at most."""
     entry = _judges.get(one.kind)
     words = None if table.words is None else table.words.tokens
     first, second = (entry.outputs(replace(stored, words=words), dtype, None) for stored in (one, other))

@@ -16,10 +16,12 @@ from rote.config import Architecture, Dtype, Shape
 from rote.constructions import AnyConstruction, NoPlan, Options, Plan
 from rote.data.demand import Demand
 from rote.errors import RoteError
+from rote.testing.operations import check_edits
 from rote.theorems import Setting
 
 _ASKED = 12
 __all__ = [
+    "built",
     "check_construction",
     "check_examples",
     "check_near_misses",
@@ -46,6 +48,7 @@ def check_construction(construction: AnyConstruction) -> None:
     check_plans(construction)
     check_examples(construction)
     check_near_misses(construction)
+    check_edits(construction)
 
 
 def check_options(construction: AnyConstruction) -> None:
@@ -121,7 +124,7 @@ def _format(construction: AnyConstruction) -> Dtype:
     return next(dtype for dtype in ("exact", "float64", construction.native) if dtype in construction.dtypes)
 
 
-def _built(construction: AnyConstruction, table: Any, shape: Shape | Architecture, seed: int) -> Any:
+def built(construction: AnyConstruction, table: Any, shape: Shape | Architecture, seed: int) -> Any:
     from rote.pipeline import build, build_at
 
     dtype, options = _format(construction), construction.example_options
@@ -156,7 +159,7 @@ def check_examples(construction: AnyConstruction) -> None:
     for table, shape in examples:
         assert table.kind in construction.accepts, f"{key}: an example of a kind that it does not accept"
         before, state = table.sha256, (repr(np.random.get_state()), torch.get_rng_state())  # noqa: NPY002
-        memories = [_built(construction, table, shape, seed) for seed in (3, 3, 4)]
+        memories = [built(construction, table, shape, seed) for seed in (3, 3, 4)]
         first, again, other = (memory.certificate for memory in memories)
         assert first.passed, f"{key}: loses facts at its bound, {shape}"
         margin = first.min_margin[native]
@@ -201,7 +204,7 @@ def check_near_misses(construction: AnyConstruction) -> None:
 
     for table, shape, word in construction.near_misses(np.random.default_rng(1)):
         try:
-            _built(construction, table, shape, 0)
+            built(construction, table, shape, 0)
         except RoteError as error:
             assert word in str(error), f"{construction.key}: the refusal does not name {word!r}: {error}"
         else:

@@ -90,7 +90,7 @@ class HashedTransformerJudge(Judge):
         return ClassScores(scores, labels, len(rows), rows_at_once=most)
 
     def module_outputs(self, stored: Stored, module: nn.Module, dtype: str) -> Scores:
-        said = super().module_outputs(stored, module, dtype).said  # type: ignore[attr-defined]
+        said = super().module_outputs(stored, module, dtype).said
         return ClassScores(lambda tokens: said((tokens,)), _ids(stored, "labels"), len(_rows(stored, 1)))
 
 

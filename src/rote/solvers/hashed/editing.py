@@ -1,7 +1,7 @@
 """A hashed table that lies in a network: which row and words every key reads, and single rows solved anew.
 
-A row holds the words of its keys only, and a key reads its row only. So whatever happens to the facts of one row changes
-the words of that row and nothing else. Words that no equation determines stay as they are. To forget a key is to let
+A row holds the words of its keys only, and a key reads its row only. So what happens to the facts of a row changes the
+words of that row and nothing else. Words that no equation determines stay as they are. To forget a key is to let
 its words add up to a symbol that is drawn at random: among all words with which the other keys of the row find their
 symbols every one is then as likely as any other, as if the key had never been there.
 """
@@ -116,7 +116,7 @@ class StoredTable:
 
 
 def stored_table(
-    record: Mapping[str, Any], shapes: Sequence[tuple[int, int]], *, classes: int, context: int, vocab: int
+    record: Mapping[str, Any], shapes: Sequence[tuple[int, ...]], *, classes: int, context: int, vocab: int
 ) -> StoredTable:
     """The table that a certificate's layout and the shapes (out, in) of the layers speak of.
 
@@ -124,10 +124,13 @@ def stored_table(
     """
     try:
         groups = tuple(int(words) for words in record["groups"])
-        sizes = {name: int(record[name]) for name in ("rows", "blocks", "digits", "word_bits", "unknown", "positions")}
+        names = ("word_bits", "unknown", "positions", "code_bits", "rows", "blocks", "digits")
+        word_bits, unknown, positions, code_bits, rows, blocks, digits = (int(record[name]) for name in names)
+        # What only matters before the table is not known, and not needed.
         known = Layout(
-            keys=1, context=context, vocab=vocab, classes=classes, code_bits=int(record["code_bits"]), head_bits=1,
-            mix=str(record["mix"]), row_bits=0, capacity=0, groups=groups, **sizes,
+            keys=1, context=context, vocab=vocab, classes=classes, word_bits=word_bits, unknown=unknown,
+            positions=positions, code_bits=code_bits, head_bits=1, mix=str(record["mix"]), row_bits=0, rows=rows,
+            capacity=0, groups=groups, blocks=blocks, digits=digits,
         )  # fmt: skip
         layer = 1 if known.mix == "bits" else 3
         selected = known.rows + known.column_bits * (1 + known.twofold) + known.carried

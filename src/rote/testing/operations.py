@@ -1,0 +1,84 @@
+"""The contract suite of operations on models: edits of single facts, for every construction, whatever it claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rote.constructions import AnyConstruction
+from rote.data.changes import ACTIONS, Change
+from rote.errors import RoteError, UsageError
+
+__all__ = ["check_edits"]
+
+
+def check_edits(construction: AnyConstruction) -> None:
+    """What it claims to change in its models changes, nothing else is lost, and all else is refused.
+
+    A fact that was set or inserted is said afterwards, every other fact still is, and the model that was edited stays
+    as it was. A change may be refused where a shape has no room for it, but not all of them.
+    """
+    import numpy as np
+
+    from rote.testing.constructions import built
+
+    key = construction.key
+    assert {*construction.edits} <= {*ACTIONS}, f"{key}: it claims changes that there are not"
+    made = dict.fromkeys(ACTIONS, 0)
+    examples = construction.examples(np.random.default_rng(0))[: 2 if construction.edits else 1]
+    for table, shape in examples:
+        memory = built(construction, table, shape, 3)
+        for change in _changes(table):
+            made[change.action] += _check_edit(construction, memory, table, change)
+    # Examples lie at the bound, where there may be no room for one more.
+    assert any(made.values()) or not (examples and construction.edits), f"{key}: it claims edits, and refuses them all"
+
+
+def _changes(table: Any) -> list[Change]:
+    """One change of every kind that such a table allows; none where facts are not named by a context of tokens."""
+    import numpy as np
+
+    targets, contexts = getattr(table, "targets", None), getattr(table, "contexts", None)
+    if table.words is None or targets is None or np.ndim(targets) != 1 or contexts is None:
+        return []
+    words = table.words.tokens
+    context = tuple(words[i] for i in contexts[0] if i != table.words.pad_id)
+    answer = words[int(next((t for t in targets if t != targets[0]), targets[0]))]
+    changes = [Change("set", context, answer)]
+    if table.n_facts > 1:
+        changes.append(Change("forget", context))
+    known, rng = {row.tobytes() for row in contexts}, np.random.default_rng(1)
+    for _ in range(200):
+        tried = rng.choice(contexts[:, -1], contexts.shape[1])
+        if tried.tobytes() not in known and table.words.pad_id not in tried:
+            return [*changes, Change("insert", tuple(words[i] for i in tried), answer)]
+    return changes
+
+
+def _check_edit(construction: AnyConstruction, memory: Any, table: Any, change: Change) -> bool:
+    """Whether the change was made; a refusal is one where it is allowed."""
+    from rote.pipeline import verify
+
+    key, before = construction.key, memory.certificate.weights_sha256
+    try:
+        edited = memory.edit([change], table=table)
+    except UsageError:
+        assert change.action not in construction.edits or change.action == "insert", (
+            f"{key}: refuses to {change.action}"
+        )
+        return False
+    except RoteError:
+        assert change.action in construction.edits, f"{key}: tries to {change.action}, which it does not claim"
+        return False
+    assert change.action in construction.edits, f"{key}: makes a change that it does not claim, {change}"
+    record = edited.certificate["edited"]
+    assert verify(edited, table).passed, f"{key}: after an edit ({change}) facts are lost"
+    assert verify(memory, table).recall == memory.certificate.recall[memory.certificate.dtype], (
+        f"{key}: edited in place"
+    )
+    assert memory.certificate.weights_sha256 == before, f"{key}: an edit changed the model that was there"
+    assert record["other_facts"] == table.n_facts - (change.action != "insert"), f"{key}: some other fact was not run"
+    assert 0 <= record["weights_changed"] <= record["weights"], f"{key}: more weights changed than there are"
+    if change.answer is not None:
+        said = edited.ask(*change.context, top=1)[0].token
+        assert said == change.answer, f"{key}: {change}, and it says {said!r}"
+    return True

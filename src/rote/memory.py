@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from rote import constructions, data
 from rote.certificate import Certificate
 from rote.data.arguments import checked
-from rote.data.key_filter import KeyFilter
 from rote.data.changes import Change, Context, read_changes
+from rote.data.key_filter import KeyFilter
 from rote.data.reading import Choices
 from rote.errors import CheckpointError, UsageError
 from rote.models import Answer, Model, folders

@@ -1,9 +1,12 @@
 """Write docs/results.md, and its figures, from a folder that `rote reproduce all` wrote; nothing is typed by hand.
 
     rote reproduce all --quick -o reproduced
+    rote reproduce all --full -o reproduced
     python docs/make_results.py reproduced
 
-Every verdict, sentence, answer and number is the one in the entry's entry.json, which comes from the rows beside it.
+An entry stands here as it was written last, by its full grid where that was run. `--no-run` writes entries whose grid
+is not complete; the page names what they lack. Every verdict, sentence, answer and number is the one in the entry's
+entry.json, which comes from the rows beside it.
 The rows and the data of the figures are kept in docs/results/, so that each number can be traced.
 """
 
@@ -24,6 +27,15 @@ PAPERS = {
     "kajitsuka2025": "Kajitsuka, Sato 2025: few and long weights",
 }
 GAP = "questions/gap"
+PLACES = {
+    "model": "model",
+    "weights": "weights",
+    "layer": "layer",
+    "d_model": "d",
+    "d_head": "d_h",
+    "n_heads": "H",
+    "d_mlp": "MLP width",
+}
 HEAD = """# Results
 
 What came out when the figures of three papers were measured again, and the questions that they left open. This page is
@@ -74,11 +86,44 @@ def section(record: dict[str, Any]) -> str:
         lines += [record["answer"], ""]
     if record["deviations"]:
         lines += ["What differs:", "", *(f"- {one}" for one in record["deviations"]), ""]
+    lines += points(record)
+    missing = record.get("missing", [])
+    if missing:
+        lines += ["Not yet run, and so not in these rows:", "", *(f"- {one}" for one in missing), ""]
     done, failed = record["cells"]["done"], record["cells"]["failed"]
     lost = f", {failed} without a result" if failed else ""
     rows = f"[rows.csv](results/{key}/rows.csv), [entry.json](results/{key}/entry.json)"
     lines += [f"`{record['command']}`: {done} cells{lost}, {record['seconds']:.0f} s of one core; {rows}.", ""]
     return "\n".join(lines)
+
+
+def points(record: dict[str, Any]) -> list[str]:
+    """Every published point beside ours: mean, 95 % interval over seeds, difference."""
+    value = record["config"].get("value", "published_metric")
+    rows = [row for row in record.get("published", []) if value in row]
+    if not rows:
+        return []
+    shown = [name for name in PLACES if len({row.get(name) for row in rows}) > 1]
+    named = [PLACES[name] for name in shown]
+    lines = [
+        f"| {' | '.join([*named, 'published', 'ours', '95 % interval', 'seeds', 'difference'])} |",
+        f"|{'---|' * (len(named) + 5)}",
+    ]
+    for row in rows:
+        places = [str(row.get(name, "")) for name in shown]
+        if "ours" not in row:
+            ours = ["not measured", "", "", ""]
+        else:
+            spans = "ours_low" in row and "ours_high" in row
+            span = f"{row['ours_low']:.3f} to {row['ours_high']:.3f}" if spans else "one seed"
+            ours = [f"{row['ours']:.3f}", span, str(row["ours_seeds"]), f"{row['difference']:+.3f}"]
+        lines.append(f"| {' | '.join([*places, f'{row[value]:.4f}', *ours])} |")
+    measured = [row["difference"] for row in rows if "difference" in row]
+    told = f"{len(measured)} of {len(rows)} published points were measured"
+    if measured:
+        inside = sum(row.get("ours_low", 9) <= row[value] <= row.get("ours_high", -9) for row in rows if "ours" in row)
+        told += f"; the mean difference is {sum(measured) / len(measured):+.4f}, and {inside} lie inside our intervals"
+    return ["Published points beside ours:", "", *lines, "", f"{told}.", ""]
 
 
 def page(records: list[dict[str, Any]]) -> str:
@@ -87,8 +132,8 @@ def page(records: list[dict[str, Any]]) -> str:
     note = ""
     if "quick" in modes:
         note = (
-            " The quick grids have fewer seeds and smaller shapes than the papers; where that changes the recipe, the "
-            "entry says so."
+            " Verdicts about papers come from the full grids, which have their recipes; entries of which only the "
+            "quick grid was run, with fewer steps or smaller shapes, show a figure and are not judged."
         )
     parts = [HEAD.format(command=command, note=note)]
     parts.append("| entry | claim | verdict |\n|---|---|---|")

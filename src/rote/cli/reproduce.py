@@ -30,6 +30,10 @@ def reproduce(
     retry_failed: RetryOption = False,
     max_memory: MemoryOption = None,
     device: DeviceOption = "cpu",
+    no_run: Annotated[
+        bool,
+        typer.Option("--no-run", help="Run nothing: write entries from the cells that are there, name the others."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run entries, draw their figures beside the published points, and decide their claims by the tests in them.
@@ -59,7 +63,7 @@ def reproduce(
     chosen = find_entries(names)
     total, missing, seconds = estimate(chosen, output, quick=not full)
     out = console(stderr=as_json)
-    if not as_json:
+    if not as_json and not no_run:
         many = "entry" if len(chosen) == 1 else "entries"
         out.print(
             f"{len(chosen)} {many}, {total:,} cells, {total - missing:,} known before; the rest takes about "
@@ -78,6 +82,7 @@ def reproduce(
             retry_failed=retry_failed,
             max_memory=max_memory,
             device=device,
+            run=not no_run,
             progress=progress,
             done=None if as_json else lambda entry: show(entry.sheet()),
         )

@@ -5,7 +5,7 @@ dana2025        as published: 2^14 draws with replacement, batches of 2^8, 64 ep
                 training batches (the very last one is left out), so a fact counts as often as it was drawn.
 dana2025_mlp    the same with the smaller end rate that they use for the MLP model, 2^18 draws, batches of 2^10
 dana2025_exp5   the same as dana2025_mlp with the end rate that they use for attention alone, 0.0005
-dana2025_large  2^16 draws, batches of 2^9
+dana2025_large  2^16 draws, batches of 2^10, as in their notebook
 dana2025_deep   2^16 draws, batches of 2^9, constant rate 0.0025
 dana2025_full   the same draws as weights of a full batch: 2^14 * 64 samples in 419 steps
 mahdavi2024     as published: batches of 256, Adam, 5 % linear warm-up from 1/100, then cosine to zero, 500 epochs
@@ -135,7 +135,7 @@ RECIPES: dict[str, Recipe] = {
         _DANA,
         dataclasses.replace(_DANA, name="dana2025_mlp", rate_end=0.0001, draws=2**18, batch=2**10),
         dataclasses.replace(_DANA, name="dana2025_exp5", draws=2**18, batch=2**10),
-        dataclasses.replace(_DANA, name="dana2025_large", draws=2**16, batch=2**9),
+        dataclasses.replace(_DANA, name="dana2025_large", draws=2**16, batch=2**10),
         dataclasses.replace(_DANA, name="dana2025_deep", draws=2**16, batch=2**9, rate=0.0025, rate_end=0.0025),
         Recipe(
             "dana2025_full",

@@ -22,6 +22,8 @@ from rote.lab.entries import (
     run_entries,
 )
 from rote.lab.entries.cost import cell_seconds
+from rote.lab.entries.published import known_tables, published_rows
+from rote.lab.entries.run import own_grid
 from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import COLUMNS
 from rote.measurement import Journal
@@ -63,6 +65,7 @@ steps = 20
 file = "points.csv"
 columns = { cap = "capacity", H = "n_heads" }
 constants = { d_model = 4, d_head = 4, vocab = 30 }
+ours = ["source=build:dana2025_cor1"]
 
 [[figure]]
 caption = "Slope {slope:.2f}, and {nothing:.3f}."
@@ -111,10 +114,10 @@ def call(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]
 def test_the_same_from_python(small: Path, tmp_path: Path) -> None:
     seen: list[Reproduced] = []
     (entry,) = reproduce(str(small), tmp_path / "out", jobs=1, done=seen.append)
-    assert seen == [entry] and (entry.verdict, entry.record["mode"]) == ("holds", "quick")
-    assert repr(entry) == f"Reproduced(small, quick: holds; {tmp_path / 'out' / 'small'})"
+    assert seen == [entry] and (entry.verdict, entry.record["mode"]) == ("undecided", "quick")
+    assert repr(entry) == f"Reproduced(small, quick: undecided; {tmp_path / 'out' / 'small'})"
     assert [figure.title for figure in entry.figures()] == [entry.entry.title]
-    assert "A head holds 4.00 facts." in entry._repr_html_() and "<img" in entry._repr_html_()
+    assert "one seed a point has no spread" in entry._repr_html_() and "<img" in entry._repr_html_()
     listed = catalogue([str(small), "dana2025/exp1"])
     assert repr(listed) == "Catalogue(small, dana2025/exp1)" and "dana2025/exp1" in listed._repr_html_()
     with pytest.raises(UsageError, match="run on ray"):
@@ -131,8 +134,13 @@ def test_an_entry_from_file_to_figure(small: Path, tmp_path: Path, capsys: pytes
     assert record["verdict"] == "holds"
     assert record["answer"] == "2 of 3 points are met."
     assert record["deviations"] == ["slope 4.0"]
-    assert record["mode"] == "full" and record["cells"] == {"done": 11, "failed": 0}
+    assert record["mode"] == "full" and record["cells"] == {"done": 11, "failed": 0, "missing": 0}
     assert record["numbers"]["match_worst"] == -1.0
+    assert record["missing"] == []
+    assert [row["n_heads"] for row in record["published"]] == [1, 2, 3]
+    assert [row["difference"] for row in record["published"]] == [0.0, 0.0, -1.0]
+    assert record["published"][2]["ours"] == record["published"][2]["ours_low"] == 16.0
+    assert {row["ours_seeds"] for row in record["published"]} == {2}
     assert record["figures"][0]["caption"] == "Slope 4.00, and –."
     assert set(record["versions"]) >= {"rote", "torch", "python"}
     assert sorted(path.name for path in (out / "small").iterdir()) == [
@@ -183,13 +191,53 @@ def test_quick_is_another_grid_in_the_same_journal(small: Path, tmp_path: Path) 
     assert estimate([entry], tmp_path / "out", quick=False)[:2] == (11, 5)
 
 
+def test_a_quick_run_of_another_recipe_is_not_judged(small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace("[sweep.quick]\nseeds = 1", "[sweep.quick]\nd_model = 5"), encoding="utf-8")
+    entry = read_entry(small)
+    assert not own_grid(entry)
+    (made,) = run_entries([entry], tmp_path / "out", Local(), quick=True)
+    assert made.verdict == "not judged" and "`--full` decides it" in made.record["sentence"]
+    assert made.record["answer"] == "" and made.record["figures"]
+    (made,) = run_entries([entry], tmp_path / "out", Local(), quick=False)
+    assert made.verdict == "holds"
+
+
+def test_what_was_not_run_is_named(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    code, _, err = call(capsys, "reproduce", str(small), "--no-run", "-o", str(out))
+    assert code == 2 and "has no journal.db" in err
+    run_entries([read_entry(small)], out, Local(), quick=True)
+    code, text, _ = call(capsys, "reproduce", str(small), "--full", "--no-run", "-o", str(out), "--json")
+    (record,) = json.loads(text)["entries"]
+    assert code == 0 and record["cells"] == {"done": 6, "failed": 0, "missing": 5}
+    assert record["missing"] == ["dana2025_cor1, 5 cells: d_model 4; n_heads 1, 2, 3, 4, 5; d_mlp 0; context 2"]
+    assert record["verdict"] == "undecided"
+    small.write_text(
+        SMALL.replace("vocab = 30", "vocab = 31").replace("n_facts = 20", "n_facts = 19"), encoding="utf-8"
+    )
+    code, _, err = call(capsys, "reproduce", str(small), "--full", "--no-run", "-o", str(out))
+    assert code == 2 and "has no cell of these entries" in err
+
+
+def test_published_figures_are_what_the_papers_have() -> None:
+    """A few of them, by hand; and every table has its citation and points of one length."""
+    tables = known_tables(find_entries(["dana2025/exp1"])[0].folder)
+    assert tables["dana2025.exp1"]["points"][0] == [10, 10, 1, 0.1298]
+    assert tables["dana2025.exp3"]["points"][6] == [11, 0.7769]
+    assert tables["dana2025.larger_heads"]["points"][4] == [9, 0.4781]
+    assert tables["dana2025.deeper"]["points"][4] == [17, 0.4639]
+    for key, table in tables.items():
+        assert "20" in table["citation"], key
+        assert {len(point) for point in table["points"]} == {len(table["columns"])}, key
+
+
 def test_a_failed_cell_is_said(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = SMALL.replace("steps = 20", "steps = 20\nthreshold = 1.5")
     small.write_text(text, encoding="utf-8")
     code, out, _ = call(capsys, "reproduce", str(small), "--jobs", "1", "-o", str(tmp_path / "out"))
     assert code == 1
     assert "1 cells have no result" in out
-    assert "small: holds." in out
+    assert "small: undecided. The claim is undecided: linear in 0 of 1 series" in out
     with Journal(tmp_path / "out" / "journal.db", write=False) as journal:
         reasons = [row["reason"] for row in journal.rows() if row["status"] != "done"]
     assert reasons == ["threshold is a weight between 0 and 1, got 1.5."]
@@ -212,6 +260,8 @@ def test_a_failed_cell_is_said(small: Path, tmp_path: Path, capsys: pytest.Captu
         ('holds = "A', 'holsd = "A', "did you mean 'holds'"),
         ("seeds = 2", 'seeds = 2\nonly = "never"', 'only must be "full" or "quick"'),
         ("[words]", "[words", "no valid TOML"),
+        ('file = "points.csv"', 'table = "dana2025.exp1"', "there is no table of published figures"),
+        ('file = "points.csv"\n', "", "needs table"),
         ('where = ["source=build:dana2025_cor1"]', 'where = ["source"]', "is no condition"),
     ],
 )
@@ -254,7 +304,7 @@ def test_every_entry_that_ships_is_sound(capsys: pytest.CaptureFixture[str]) -> 
             assert entry.cells(quick=quick)
             assert all(cell_seconds(cell) > 0 for cell in entry.cells(quick=quick))
         for table in entry.tables("published"):
-            assert (entry.folder / "published" / table["file"]).is_file()
+            assert published_rows(entry.folder, table)
     code, out, _ = call(capsys, "reproduce", "--list", "--json")
     assert code == 0
     assert len(json.loads(out)["entries"]) == len(known)

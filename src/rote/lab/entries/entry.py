@@ -4,7 +4,7 @@ title, source, question, claim, paper    texts; deviations is a list of texts
 [[sweep]]      base, grid, quick, seeds as `rote sweep` reads them; only = "full" or "quick" if it is for one of them
 [[study]]      the same with kind = the name of a study
 [[derive]]     columns and rows that follow from measured ones, see `rote.lab.entries.derive`
-[[published]]  file, columns (theirs to ours), constants
+[[published]]  points of a paper, see `rote.lab.entries.published`
 [[figure]]     name, title, caption, and [[figure.panel]] tables, see `rote.lab.entries.figure`
 [[test]]       kind and its parameters, see `rote.lab.entries.claims`; name puts a prefix before its numbers
 [words]        holds, fails, undecided, answer: templates that are filled with the numbers of the tests
@@ -20,6 +20,7 @@ from typing import Any
 
 from rote.data.records import read_toml
 from rote.errors import DataError, RoteError, UnknownName, UsageError, check_names
+from rote.lab.entries import published
 from rote.lab.studies import StudyCell, get_study
 from rote.measurement.sweeps import Work, cells_of, records_of
 from rote.measurement.where import select
@@ -31,7 +32,6 @@ _TOP = (*_TEXTS, "deviations", "value", "sweep", "study", "derive", "published",
 _SWEEP = ("base", "grid", "quick", "seeds", "only")
 _STUDY = (*_SWEEP, "kind")
 _WORDS = ("holds", "fails", "undecided", "answer")
-_PUBLISHED = ("file", "columns", "constants")
 
 
 def experiments() -> Path:
@@ -118,11 +118,13 @@ def _check(entry: Entry) -> None:
             raise UsageError(f"an entry needs {name}, a text.")
     if not entry.tables("sweep") and not entry.tables("study"):
         raise UsageError("an entry needs [[sweep]] or [[study]] tables: something must be measured.")
-    for name, known in (("sweep", _SWEEP), ("study", _STUDY), ("published", _PUBLISHED)):
+    for name, known in (("sweep", _SWEEP), ("study", _STUDY), ("published", published.KEYS)):
         for table in entry.tables(name):
             check_names(f"key in [[{name}]]", table, known)
             if table.get("only", "full") not in ("full", "quick"):
                 raise UsageError(f'only must be "full" or "quick", got {table["only"]!r}.')
+    for table in entry.tables("published"):
+        published.check_published(entry.folder, table)
     for table in entry.tables("derive"):
         check_derive(table)
     for table in entry.tables("figure"):
@@ -154,7 +156,6 @@ def entries() -> dict[str, Path]:
     return {
         path.relative_to(home).with_suffix("").as_posix(): path
         for path in sorted(home.glob("*/*.toml"), key=lambda path: path.as_posix())
-        if path.parent.name != "published"
     }
 
 

@@ -27,7 +27,7 @@ from rote import theorems
 from rote.analyse.fit.points import is_number
 from rote.errors import UsageError, check_names
 from rote.lab.entries.bounds import bound_value
-from rote.lab.entries.claims.law import curves_of
+from rote.lab.entries.claims.exponent import curves_of
 from rote.lab.entries.table import Spot, Table, spots
 from rote.plot import Axis, Figure, Panel, Series, describe
 

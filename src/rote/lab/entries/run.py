@@ -28,9 +28,14 @@ from rote.plot import Figure, Grid, Sheet, Shown, read_figure
 from rote.plot.draw import FORMATS, need_matplotlib
 from rote.plot.figure import write_bytes
 
+_TOLD = ("d_model", "n_heads", "d_head", "d_mlp", "context", "n_facts")
 __all__ = ["Catalogue", "Reproduced", "catalogue", "decide", "estimate", "reproduce", "run_entries", "write_entry"]
 
-_SPELLED = {"holds": "holds", "does not hold": "fails", "undecided": "undecided"}
+_SPELLED = {"holds": "holds", "does not hold": "fails", "undecided": "undecided", "not judged": "not_judged"}
+_NOT_JUDGED = (
+    "The quick grid has other cells than the full one (fewer steps, smaller shapes), so its figure says nothing about "
+    "the claim; `--full` decides it."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,20 +108,25 @@ def reproduce(
     device: str = "cpu",
     progress: Progress | None = None,
     done: Callable[[Reproduced], None] | None = None,
+    run: bool = True,
 ) -> list[Reproduced]:
     """Run entries, draw their figures beside the published points, and decide their claims by the tests in them.
 
     `names` are keys such as "dana2025/exp1", a paper ("dana2025"), "all", or a TOML file of your own; `catalogue` lists
     them. The quick grids are run unless `full`, with so many processes (`jobs`; one a core, at most 8, if not given)
     or on a Ray cluster. Interrupt it at any time: the same call goes on where it was. `done` is called with every entry
-    as soon as it is written.
+    as soon as it is written. With `run` off nothing is run: entries are written from the cells that the journal has,
+    and name the others.
 
     >>> reproduce("dana2025/exp1")  # doctest: +SKIP
     [Reproduced(dana2025/exp1, quick: holds; reproduced/dana2025/exp1)]
     """
     chosen = find_entries([names] if isinstance(names, str) else list(names))
     executor = executor_of(on, address=address, jobs=jobs or cores(), max_memory=max_memory, device=device)
-    return run_entries(chosen, Path(output), executor, quick=not full, retry=retry_failed, progress=progress, done=done)
+    out = Path(output)
+    if not run:
+        return write_entries(chosen, out, quick=not full, done=done)
+    return run_entries(chosen, out, executor, quick=not full, retry=retry_failed, progress=progress, done=done)
 
 
 def estimate(chosen: Sequence[Entry], out: Path, *, quick: bool) -> tuple[int, int, float]:
@@ -188,6 +198,28 @@ def run_entries(
     return written
 
 
+def write_entries(
+    chosen: Sequence[Entry], out: Path, *, quick: bool, done: Callable[[Reproduced], None] | None = None
+) -> list[Reproduced]:
+    """Write entries from the cells that the journal of `out` has; entries of which it has none are left out."""
+    need_matplotlib()
+    path = out / "journal.db"
+    if not path.is_file():
+        raise UsageError(f"{out} has no journal.db, so there is nothing to write; run the entries first.")
+    written = []
+    with Journal(path, write=False) as journal:
+        statuses = journal.statuses()
+        for entry in chosen:
+            cells = entry.cells(quick=quick)
+            if any(cell.hash in statuses for cell in cells):
+                written.append(write_entry(entry, cells, journal, out, quick=quick))
+                if done is not None:
+                    done(written[-1])
+    if not written:
+        raise UsageError(f"{path} has no cell of these entries; run them first.")
+    return written
+
+
 def decide(entry: Entry, table: Table) -> tuple[str, str, dict[str, Any]]:
     """Verdict, why, and the numbers of all tests of an entry; without a test that decides it is undecided."""
     numbers: dict[str, Any] = {}
@@ -215,12 +247,15 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
     statuses = journal.statuses()
     wanted = {cell.hash for cell in cells}
     rows = [row for row in journal.rows() if row["hash"] in wanted]
-    bad = sum(statuses.get(cell.hash) != "done" for cell in cells)
+    missing = [cell for cell in cells if cell.hash not in statuses]
+    bad = sum(statuses.get(cell.hash, "done") != "done" for cell in cells)
     spent = {row["hash"]: float(row["duration"]) for row in rows}
     table = make_table(entry, cells, rows)
     verdict, why, numbers = decide(entry, table) if table.records else ("undecided", "no cell is done", {})
     words = entry.record.get("words", {})
-    template = words.get(_SPELLED[verdict], f"The claim {verdict}: {{why}}.")
+    if quick and not own_grid(entry):
+        verdict, words = "not judged", {"not_judged": _NOT_JUDGED}
+    template = words.get(_SPELLED[verdict], f"The claim {'is ' if verdict == 'undecided' else ''}{verdict}: {{why}}.")
     answers = words.get("answer", "")
     if isinstance(answers, dict):
         answers = answers.get(_SPELLED[verdict], "")
@@ -246,7 +281,13 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
         "command": f"rote reproduce {entry.called or entry.key} --{'quick' if quick else 'full'}",
         "versions": _versions(),
         "seconds": round(sum(spent.values()), 3),
-        "cells": {"done": len(cells) - bad, "failed": bad},
+        "cells": {"done": len(cells) - bad - len(missing), "failed": bad, "missing": len(missing)},
+        "missing": named(missing),
+        "published": [
+            {name: value for name, value in row.items() if value is not None}
+            for row in table.rows
+            if row["source"] == "published"
+        ],
         "config": dict(entry.record),
         "numbers": {name: _kept(value) for name, value in numbers.items()},
         "figures": figures,
@@ -254,6 +295,26 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
     text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
     write_bytes(folder / "entry.json", text.encode())
     return Reproduced(entry, folder, record)
+
+
+def own_grid(entry: Entry) -> bool:
+    """Whether every cell of the quick run is one of the full run: the same recipe at fewer places."""
+    return {cell.hash for cell in entry.cells(quick=True)} <= {cell.hash for cell in entry.cells(quick=False)}
+
+
+def named(cells: Sequence[Work]) -> list[str]:
+    """Cells in words: for every way of measuring how many, and the values of what sets them apart."""
+    ways: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        record = cell.to_dict()
+        way = record.get("kind") or (record.get("recipe") if record.get("by") == "train" else record.get("by"))
+        ways.setdefault(str(way), []).append(record)
+    found = []
+    for way, members in ways.items():
+        values = {name: sorted({one[name] for one in members if one.get(name) is not None}) for name in _TOLD}
+        told = [f"{name} {', '.join(map(str, held))}" for name, held in values.items() if held]
+        found.append(f"{way}, {len(members)} cells: {'; '.join(told)}")
+    return found
 
 
 def _kept(value: Any) -> Any:

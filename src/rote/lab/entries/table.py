@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rote.analyse.fit.points import Spot, is_number
-from rote.errors import DataError, UsageError
+from rote.errors import UsageError
 from rote.lab.entries.derive import derive
 from rote.lab.entries.entry import Entry
+from rote.lab.entries.published import beside, published_rows
 from rote.lab.studies import StudyCell, get_study
 from rote.measurement import Cell
 from rote.measurement.capacity import student_interval
@@ -56,8 +57,10 @@ class Table:
         return select(self.rows, where)
 
     def seeds(self, where: Iterable[str]) -> list[dict[str, Any]]:
-        """The same of single seeds; published points have none."""
-        return select(self.records, where) if self.records else []
+        """The same of single seeds; published points count as one each, where they are asked for by name."""
+        asked = list(where)
+        held = self.rows if "source=published" in asked else self.records
+        return select(held, asked) if held else []
 
 
 def make_table(entry: Entry, cells: Sequence[Work], journal_rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -83,8 +86,10 @@ def make_table(entry: Entry, cells: Sequence[Work], journal_rows: Iterable[Mappi
         keys_of[mark] = group
     value = str(entry.record.get("value") or _main(records))
     rows = [_row(keys_of[mark], members, value) for mark, members in grouped.items()]
-    rows += [row for table in entry.tables("published") for row in _published(entry.folder, table, value)]
-    return Table(tuple(records), tuple(rows), value)
+    printed: list[dict[str, Any]] = []
+    for table in entry.tables("published"):
+        printed += beside(published_rows(entry.folder, table), rows, table, value)
+    return Table(tuple(records), (*rows, *printed), value)
 
 
 def _main(records: Sequence[Mapping[str, Any]]) -> str:
@@ -137,32 +142,6 @@ def _row(keys: Mapping[str, Any], members: Sequence[Mapping[str, Any]], value: s
     if value in row:
         row["low"], row["high"] = row.get(f"{value}_low"), row.get(f"{value}_high")
     return row
-
-
-def _published(folder: Path, table: Mapping[str, Any], value: str) -> list[dict[str, Any]]:
-    """Points that a paper printed, in our columns."""
-    path = folder / "published" / str(table.get("file", ""))
-    if not path.is_file():
-        path = folder / str(table.get("file", ""))
-    columns = table.get("columns", {})
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            lines = list(csv.DictReader(stream))
-    except OSError as error:
-        raise DataError(f"cannot read the published points {path.name}: {error.strerror or error}.") from None
-    rows = []
-    for line in lines:
-        row: dict[str, Any] = {"source": "published", "seeds": 0, **table.get("constants", {})}
-        for theirs, ours in columns.items():
-            if theirs not in line:
-                raise DataError(f"{path.name} has no column {theirs!r}; it has {', '.join(line)}.")
-            try:
-                number = float(line[theirs])
-            except ValueError:
-                raise DataError(f"{path.name}: {line[theirs]!r} in column {theirs} is no number.") from None
-            row[str(ours)] = int(number) if number.is_integer() and ours not in _SHARES else number
-        rows.append(row)
-    return rows
 
 
 def spots(table: Table, x: str, y: str, where: Iterable[str] = (), *, saturation: float | None = 0.95) -> list[Spot]:

@@ -24,8 +24,8 @@ from rote.plot.interactive import plotly_js, script
 
 __all__ = ["render"]
 
-_MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
-_CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}
+_MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?", "not judged": "–"}
+_CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open", "not judged": "open"}
 _POLICY = (
     "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "base-uri 'none'; form-action 'none'"
@@ -144,7 +144,7 @@ def _contents(sections: Sequence[Section], places: Sequence[str]) -> str:
 
 
 def _plural(verdict: str, count: int) -> str:
-    if count == 1 or verdict == "undecided":
+    if count == 1 or verdict not in ("holds", "does not hold"):
         return verdict
     return {"holds": "hold", "does not hold": "do not hold"}[verdict]
 

@@ -6,7 +6,7 @@ for (const part of (given.where || "").split("\t").filter(Boolean)) { const [nam
 let list = null, journal = null, lastFit = null, lastEntry = null, timer = 0, chosen = new Set();
 const wheres = () => Object.entries(state.where).map(([name, value]) => `${name}=${value}`);
 const remember = () => setAddress({ db: state.db, entry: state.entry, x: state.db ? state.x : null, y: state.db ? state.y : null, law: state.law === "auto" ? null : state.law, where: wheres().join("\t") });
-const verdictClass = { holds: "done", "does not hold": "failed", undecided: "queued" };
+const verdictClass = { holds: "done", "does not hold": "failed", undecided: "queued", "not judged": "queued" };
 
 function lists() {
   const pick = (id, label) => h("input", { type: "checkbox", "aria-label": `Put ${label} into the report`, checked: chosen.has(id), onchange: (e) => { if (e.target.checked) chosen.add(id); else chosen.delete(id); reports(); } });

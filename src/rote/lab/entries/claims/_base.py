@@ -14,7 +14,8 @@ from rote.lab.entries.table import Table
 
 __all__ = ["VERDICTS", "Claim", "Verdict", "claims", "get_claim", "number_of", "text_list", "text_of"]
 
-VERDICTS = ("holds", "does not hold", "undecided")
+VERDICTS = ("holds", "does not hold", "undecided", "not judged")
+"""What a test says; the last is for runs that are not the claim's own grid."""
 _COMMON = ("kind", "name", "decides")
 
 

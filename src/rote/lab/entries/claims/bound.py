@@ -2,9 +2,10 @@
 
 `y` counts facts. The claim holds if y divided by the bound of `theorem` at the row's shape is from `at_least`
 to `at_most` in all rows. With `slope = x` the slopes of straight lines against x are compared instead: saturated
-shares are left out, and shares become facts beyond guessing.
+shares are left out, and shares become facts beyond guessing. The ratio of slopes has an interval over seeds: inside the
+limits the claim holds, on one side it does not, across it is undecided.
 
-Numbers: rows, inside, ratio (geometric mean), ratio_min, ratio_max; or slope_measured, slope_bound, ratio.
+Numbers: rows, inside, ratio (geometric mean), ratio_min, ratio_max; or slope_measured, slope_bound, ratio(_low, _high).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 from rote.errors import UsageError
 from rote.lab.entries.bounds import bound_at
 from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
-from rote.lab.entries.table import Table
+from rote.lab.entries.claims._intervals import Estimate, judge, linear, spelled
+from rote.lab.entries.table import Spot, Table
 
 __all__ = ["KEYS", "decide"]
 
@@ -38,7 +40,7 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         if bound is not None and bound.facts:
             pairs.append((row, _facts(row, y), float(bound.facts)))
     if "slope" in spec:
-        return _slopes(pairs, text_of(spec, "slope"), low, high)
+        return _slopes(table, spec, pairs, (low, high))
     if not pairs:
         return Verdict("undecided", f"{theorem} says nothing about these shapes", {"rows": 0})
     ratios = [measured / said for _, measured, said in pairs]
@@ -60,15 +62,27 @@ def _facts(row: Mapping[str, Any], y: str) -> float:
     if not row.get("n_facts") or not row.get("vocab"):
         raise UsageError("shares become facts only where n_facts and vocab are known.")
     chance = 1 / row["vocab"]
-    return max(0.0, float((row[y] - chance) / (1 - chance) * row["n_facts"]))
+    return float((row[y] - chance) / (1 - chance) * row["n_facts"])
 
 
-def _slopes(pairs: list[tuple[dict[str, Any], float, float]], x: str, low: float, high: float) -> Verdict:
+def _slopes(
+    table: Table, spec: Mapping[str, Any], pairs: list[tuple[dict[str, Any], float, float]], limits: tuple[float, float]
+) -> Verdict:
+    x, y = text_of(spec, "slope"), text_of(spec, "y")
     if len({row[x] for row, _, _ in pairs}) < 2:
         return Verdict("undecided", "too few points below saturation", {"rows": len(pairs)})
-    place = [float(row[x]) for row, _, _ in pairs]
-    measured = float(np.polyfit(place, [value for _, value, _ in pairs], 1)[0])
-    said = float(np.polyfit(place, [value for _, _, value in pairs], 1)[0])
-    ratio = measured / said if said else math.inf
-    numbers = {"rows": len(pairs), "slope_measured": measured, "slope_bound": said, "ratio": ratio}
-    return Verdict("holds" if low <= ratio <= high else "does not hold", f"slopes are as {ratio:.3g} to 1", numbers)
+    said = float(np.polyfit([float(row[x]) for row, _, _ in pairs], [value for _, _, value in pairs], 1)[0])
+    kept = {float(row[x]) for row, _, _ in pairs}
+    held: dict[float, list[float]] = {}
+    for record in table.seeds(text_list(spec, "where")):
+        if record.get(y) is not None and float(record[x]) in kept:
+            held.setdefault(float(record[x]), []).append(_facts(record, y))
+    used = [Spot(place, tuple(values), False) for place, values in sorted(held.items())]
+    place = np.array([spot.x for spot in used])
+    weights = (place - place.mean()) / float(((place - place.mean()) ** 2).sum())
+    slope = linear(used, weights)
+    found = linear(used, weights / said) if said else Estimate(math.inf)
+    verdict = judge(found, *limits)
+    numbers = {"rows": len(pairs), **slope.numbers("slope_measured"), "slope_bound": said, **found.numbers("ratio")}
+    missing = spelled(verdict, found, *limits)
+    return Verdict(verdict, f"slopes are as {found.value:.3g} to 1" + (f"; {missing}" if missing else ""), numbers)

@@ -1,9 +1,10 @@
 """Is the exponent of a power law within given limits?
 
-The claim holds if the exponent lies in [at_least, at_most] for the share `least` of the series, and is undecided if an
-interval reaches across a limit in so many of them that it could be otherwise.
+A power law is fitted to every series; its interval (bootstrap, misfit counted as noise) decides: inside [at_least,
+at_most] it holds, on one side it does not, across it is undecided. For an exponent p with a margin, give p - 0.1 and
+p + 0.1. The claim holds if the share `least` of the series do.
 
-Numbers: exponent(_low, _high) of the last series, exponent_min, exponent_max, series, inside.
+Numbers: exponent(_low, _high) of the last series, exponent_min, exponent_max, series, inside, open.
 """
 
 from __future__ import annotations
@@ -11,34 +12,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rote.lab.entries.claims._base import Verdict, number_of, text_list
-from rote.lab.entries.claims.law import curves_of, points_of, split
-from rote.lab.entries.table import Table
+import numpy as np
 
-__all__ = ["KEYS", "decide"]
+from rote.analyse.fit.laws import Curve, fit_law, get_law
+from rote.analyse.fit.points import variances
+from rote.lab.entries.claims._base import Verdict, number_of, text_list
+from rote.lab.entries.claims._intervals import Estimate, judge, spelled
+from rote.lab.entries.claims.law import points_of, split, together
+from rote.lab.entries.table import Spot, Table
+
+__all__ = ["KEYS", "curves_of", "decide"]
 
 KEYS = ("x", "y", "where", "by", "at_least", "at_most", "least", "saturation")
 
 
+def curves_of(found: list[Spot], laws: list[str]) -> dict[str, Curve]:
+    """Every law that so many unsaturated points can be fitted with, and tested on."""
+    used = [spot for spot in found if not spot.saturated]
+    x, y = np.array([spot.x for spot in used]), np.array([spot.mean for spot in used])
+    curves = {}
+    for law in map(get_law, laws):
+        if len(used) < law.size + 2 or (law.name == "power" and (x.min() <= 0 or y.min() <= 0)):
+            continue
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            curves[law.name] = fit_law(law, x, y, np.array(variances(used)), rng=np.random.default_rng(0))
+    return curves
+
+
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
-    low, high = number_of(spec, "at_least"), number_of(spec, "at_most")
-    inside, open_, values = 0, 0, []
+    limits = number_of(spec, "at_least"), number_of(spec, "at_most")
+    said, values, missing = [], [], ""
     numbers: dict[str, Any] = {}
-    for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
-        curve = curves_of(points_of(table, spec, where), ["power"]).get("power")
+    series = split(table, text_list(spec, "by"), text_list(spec, "where"))
+    for where in series:
+        points = points_of(table, spec, where)
+        curve = curves_of(points, ["power"]).get("power")
         if curve is None:
             continue
-        value, span = float(curve.params[1]), curve.intervals[1]
-        values.append(value)
-        inside += low <= value <= high
-        open_ += any(span[0] < limit < span[1] for limit in (low, high))
-        numbers |= {"exponent": value, "exponent_low": span[0], "exponent_high": span[1]}
+        found = Estimate(float(curve.params[1]), *curve.intervals[1], seeds=min(len(spot.values) for spot in points))
+        values.append(found.value)
+        said.append(judge(found, *limits, among=len(series)))
+        missing = spelled(said[-1], found, *limits) or missing
+        numbers |= found.numbers("exponent")
     if not values:
         return Verdict("undecided", "too few points for a power law", {"series": 0})
-    numbers |= {"series": len(values), "inside": inside, "exponent_min": min(values), "exponent_max": max(values)}
-    least = number_of(spec, "least", 1.0) * len(values)
-    sure = inside - open_ >= least or inside + open_ < least
-    verdict = ("holds" if inside >= least else "does not hold") if sure or not open_ else "undecided"
-    if not sure and inside >= least:
-        verdict = "undecided"
-    return Verdict(verdict, f"{inside} of {len(values)} exponents from {low:g} to {high:g}", numbers)
+    inside = said.count("holds")
+    numbers |= {
+        "series": len(values),
+        "inside": inside,
+        "open": said.count("undecided"),
+        "exponent_min": min(values),
+        "exponent_max": max(values),
+    }
+    why = f"{inside} of {len(values)} exponents inside" + (f"; {missing}" if missing else "")
+    return Verdict(together(said, number_of(spec, "least", 1.0)), why, numbers)

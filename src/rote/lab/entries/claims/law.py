@@ -1,33 +1,42 @@
-"""Which law do the points follow?
+"""Is it a line, or a parabola that opens upwards?
 
-Every point is predicted by a fit to the others. Of the laws whose cross-validated error is within one standard error of
-the smallest, the one with the fewest parameters is taken, and of those the one with the smallest error. The claim holds
-if that is the expected `law`, for the share `least` of the series that `by` tells apart. Between a line and a parabola
-there is a second witness, the interval of the curvature: a series in which it contradicts the choice (a parabola is
-chosen, and its curvature may be zero; or a line, and it may not) is open, and open series can leave a claim undecided.
-So is a series of which the chosen law explains less than nine tenths of the variance: the best of poor laws is none.
+This is decided by equivalence. The bend of a series is the curvature of the best parabola in units of its mean slope
+over the range: c R / b with y = a + b x + c x^2 about the middle of a range of length R. A bend of 0.1 is a slope that
+changes by a fifth from one end to the other, and a parabola that leaves its best line by 1.25 % of the rise.
+`law = "linear"` holds in a series if the whole interval of the bend lies within `margin` (0.1), fails if it lies
+outside, and is undecided across. `law = "quadratic"` holds if the bend lies above the margin and the next term, the
+twist, within it: a cubic that leaves its best parabola by no more of the rise than such a parabola leaves its line.
+Where the law would hold, but some mean is further from it than `margin` of the rise, it does not: no other term may
+hide.
 
-Numbers: series, wins, open, poor, and of the last series cv_LAW, exponent(_low, _high), slope(_low, _high), chosen,
-points, curvature(_low, _high), r2 (the share of the variance that a straight line explains); exponent_min,
-exponent_max, slope_min and slope_max over the series.
+Noise is the spread of seeds, see `_intervals`. With `by` there are several series; the claim holds if the share `least`
+of them (all) hold, fails if too many fail for that, and is undecided otherwise.
+
+Numbers: series, holding, failing, open, and of the last series bend(_low, _high), twist(_low, _high), bent, slope(_low,
+_high), exponent, r2 and worst (of the line: share of the variance explained, largest departure in units of
+the rise), points, seeds_needed; bend_min, bend_max, slope_min, slope_max, exponent_min, exponent_max over the series.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebvander
 
-from rote.analyse.fit.laws import Curve, fit_law, get_law
-from rote.analyse.fit.points import variances
+from rote.data._arrays import FloatArray
+from rote.errors import UnknownName
 from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
+from rote.lab.entries.claims._intervals import Estimate, judge, linear, ratio, seeds_to_decide
 from rote.lab.entries.table import Spot, Table, spots
 
-__all__ = ["KEYS", "choose", "curves_of", "decide", "points_of", "split"]
+__all__ = ["KEYS", "decide", "points_of", "split", "together"]
 
-KEYS = ("x", "y", "where", "by", "law", "laws", "least", "saturation")
-_EXPLAINED = 0.9
+KEYS = ("x", "y", "where", "by", "law", "margin", "least", "saturation")
+_DEGREES = {"linear": 1, "quadratic": 2}
+_UNIT = 8.0
+"""Curvature in units of the slope over the range is eight times the amplitude of the second Chebyshev term."""
 
 
 def points_of(table: Table, spec: Mapping[str, Any], where: list[str] | None = None) -> list[Spot]:
@@ -46,86 +55,125 @@ def split(table: Table, by: list[str], where: list[str]) -> list[list[str]]:
     return [seen[mark] for mark in sorted(seen, key=lambda mark: [(str(type(v)), v) for v in mark])]
 
 
-def curves_of(found: list[Spot], laws: list[str]) -> dict[str, Curve]:
-    """Every law that so many unsaturated points can be fitted with, and tested on."""
-    used = [spot for spot in found if not spot.saturated]
+def _terms(used: list[Spot], degree: int) -> tuple[FloatArray, FloatArray]:
+    """Weights of the means in the last Chebyshev coefficient of a fit of that degree, and in its rise."""
     x = np.array([spot.x for spot in used])
-    y = np.array([spot.mean for spot in used])
-    curves = {}
-    for name in laws:
-        law = get_law(name)
-        if len(used) < law.size + 2 or (name == "power" and (x.min() <= 0 or y.min() <= 0)):
-            continue
-        spread = np.array(variances(used))
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            curves[name] = fit_law(law, x, y, spread, rng=np.random.default_rng(0))
-    return curves
+    low, high = x.min(), x.max()
+    solve = np.linalg.pinv(chebvander(2 * (x - low) / (high - low) - 1, degree))
+    return solve[degree], 2 * solve[1::2].sum(0)
 
 
-def choose(curves: Mapping[str, Curve]) -> str:
-    """The simplest law within one standard error of the smallest cross-validated error."""
-    best = min(curves.values(), key=lambda curve: curve.cv)
-    near = [curve for curve in curves.values() if curve.cv**2 <= best.cv**2 + best.cv_spread]
-    return min(near, key=lambda curve: (curve.law.size, curve.cv)).law.name
+def _next(used: list[Spot], degree: int) -> Estimate | None:
+    """The term beyond `degree`, in units of the rise; None with too few points."""
+    if len(used) < degree + 2:
+        return None
+    last, rise = _terms(used, degree + 1)
+    return ratio(used, _UNIT * last, rise)
 
 
-def explained(curve: Curve, found: list[Spot]) -> float | None:
-    """The share of the variance of the unsaturated points that a fitted law explains; None if there is no variance."""
-    used = [spot for spot in found if not spot.saturated]
-    means = np.array([spot.mean for spot in used])
-    rest = means - curve.at(np.array([spot.x for spot in used]))
-    spread = float(((means - means.mean()) ** 2).sum())
-    return 1 - float((rest**2).sum()) / spread if spread else None
+def _of_line(used: list[Spot]) -> dict[str, Any]:
+    """What the best line says: slope, share of the variance, largest departure in units of the rise."""
+    x, y = np.array([spot.x for spot in used]), np.array([spot.mean for spot in used])
+    _, rise = _terms(used, 1)
+    slope = linear(used, rise / (x.max() - x.min()))
+    rest = y - y.mean() - slope.value * (x - x.mean())
+    whole, gain = float(((y - y.mean()) ** 2).sum()), abs(slope.value) * (x.max() - x.min())
+    return {
+        **slope.numbers("slope"),
+        "r2": 1 - float((rest**2).sum()) / whole if whole else None,
+        "worst": float(np.abs(rest).max()) / gain if gain else None,
+        "exponent": float(np.polyfit(np.log(x), np.log(y), 1)[0]) if min(x.min(), y.min()) > 0 else None,
+        "points": len(used),
+    }
+
+
+def _departure(used: list[Spot], degree: int) -> float:
+    """The largest distance of a mean from the best polynomial of a degree, in units of its rise."""
+    x, y = np.array([spot.x for spot in used]), np.array([spot.mean for spot in used])
+    fitted = np.polyval(np.polyfit(x, y, degree), x)
+    gain = abs(fitted[x.argmax()] - fitted[x.argmin()])
+    return float(np.abs(y - fitted).max() / gain) if gain else np.inf
+
+
+def _series(used: list[Spot], law: str, margin: float, among: int) -> tuple[str, int | None, dict[str, Any]] | None:
+    """Verdict, seeds that would decide, and numbers of one series; None with too few points."""
+    degree = _DEGREES[law]
+    if len(used) < degree + 2:
+        return None
+    bend = _next(used, 1)
+    assert bend is not None
+    numbers: dict[str, Any] = {**_of_line(used), **bend.numbers("bend")}
+    parts = [(bend, (-margin, margin))] if law == "linear" else [(bend, (margin, np.inf))]
+    twist = _next(used, 2)
+    if twist is not None:
+        numbers |= twist.numbers("twist")
+        if law == "quadratic":
+            parts.append((twist, (-margin, margin)))
+    said = [judge(found, *limits, among=among) for found, limits in parts]
+    verdict = "does not hold" if "does not hold" in said else "undecided" if "undecided" in said else "holds"
+    if verdict == "holds" and _departure(used, degree) > margin:
+        verdict = "does not hold"
+    need = _most(
+        seeds_to_decide(found, *limits) for (found, limits), one in zip(parts, said, strict=True) if one == "undecided"
+    )
+    straight = judge(bend, -margin, margin)
+    turned = "upwards" if bend.value > 0 else "downwards"
+    numbers["bent"] = {"holds": "hardly", "does not hold": turned}.get(straight, "in a way that cannot be told")
+    return verdict, need, numbers
+
+
+def _most(needs: Iterable[int | None]) -> int | None:
+    """The largest; None if one is not known."""
+    known = list(needs)
+    return None if None in known or not known else max(one for one in known if one is not None)
+
+
+def together(said: list[str], least: float) -> str:
+    """One verdict for several series."""
+    needed = least * len(said)
+    if sum(one == "holds" for one in said) >= needed:
+        return "holds"
+    return "does not hold" if sum(one != "does not hold" for one in said) < needed else "undecided"
 
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
-    expected = text_of(spec, "law")
-    laws = text_list(spec, "laws") or ["linear", "quadratic"]
-    needed = list(dict.fromkeys([*laws, expected]))
-    numbers: dict[str, Any] = {"series": 0, "wins": 0, "open": 0, "poor": 0}
-    sure, possible = 0, 0
-    slopes: list[float] = []
-    exponents: list[float] = []
-    for where in split(table, text_list(spec, "by"), text_list(spec, "where")):
+    law, margin = text_of(spec, "law"), number_of(spec, "margin", 0.1)
+    if law not in _DEGREES:
+        raise UnknownName("law of a test", law, _DEGREES)
+    said: list[str] = []
+    needs: list[int | None] = []
+    numbers: dict[str, Any] = {}
+    ranges: dict[str, list[float]] = {"bend": [], "slope": [], "exponent": []}
+    series = split(table, text_list(spec, "by"), text_list(spec, "where"))
+    for where in series:
         points = points_of(table, spec, where)
-        curves = curves_of(points, [*needed, *(name for name in ("linear", "power") if name not in needed)])
-        rivals = {name: curves[name] for name in needed if name in curves}
-        if len(rivals) < len(needed):
+        found = _series([spot for spot in points if not spot.saturated], law, margin, len(series))
+        if found is None:
             continue
-        numbers["series"] += 1
-        chosen = choose(rivals)
-        numbers["wins"] += chosen == expected
-        numbers |= {"chosen": chosen, "points": sum(not spot.saturated for spot in points)}
-        numbers |= {f"cv_{name}": curve.cv for name, curve in rivals.items()}
-        for key, name, index in (("slope", "linear", 1), ("exponent", "power", 1), ("curvature", "quadratic", 2)):
-            if name in curves:
-                low, high = curves[name].intervals[index]
-                numbers |= {key: float(curves[name].params[index]), f"{key}_low": low, f"{key}_high": high}
-        if "quadratic" in rivals:
-            low, high = rivals["quadratic"].intervals[2]
-            straight = low <= 0 <= high
-            unsure = (chosen == "quadratic" and straight) or (chosen == "linear" and not straight)
-        else:
-            unsure = False
-        share = explained(rivals[chosen], points)
-        poor = share is not None and share < _EXPLAINED
-        numbers["poor"] += poor
-        unsure = unsure or poor
-        numbers["open"] += unsure
-        sure += chosen == expected and not unsure
-        possible += chosen == expected or unsure
-        if "linear" in curves:
-            numbers["r2"] = explained(curves["linear"], points)
-        slopes += [numbers["slope"]] if "linear" in curves else []
-        exponents += [numbers["exponent"]] if "power" in curves else []
-    for key, values in (("slope", slopes), ("exponent", exponents)):
+        verdict, need, own = found
+        said.append(verdict)
+        needs += [need] if verdict == "undecided" else []
+        numbers |= own
+        for name, values in ranges.items():
+            if own.get(name) is not None:
+                values.append(own[name])
+    numbers |= {
+        "series": len(said),
+        "holding": said.count("holds"),
+        "failing": said.count("does not hold"),
+        "open": said.count("undecided"),
+        "margin": margin,
+    }
+    for name, values in ranges.items():
         if values:
-            numbers |= {f"{key}_min": min(values), f"{key}_max": max(values)}
-    if not numbers["series"]:
-        return Verdict("undecided", "too few points below saturation for these laws", numbers)
-    least = number_of(spec, "least", 1.0) * numbers["series"]
-    verdict = "holds" if sure >= least else "does not hold" if possible < least else "undecided"
-    why = f"{expected} chosen in {numbers['wins']} of {numbers['series']} series"
-    if numbers["poor"]:
-        why += f", and in {numbers['poor']} the chosen law explains less than {_EXPLAINED:.0%} of the variance"
-    return Verdict(verdict, why, numbers)
+            numbers |= {f"{name}_min": min(values), f"{name}_max": max(values)}
+    if not said:
+        return Verdict("undecided", "too few points below saturation for this law", numbers)
+    why = f"{law} in {numbers['holding']} of {len(said)} series, not in {numbers['failing']}"
+    if needs:
+        numbers["seeds_needed"] = _most(needs)
+        told = "one seed a point has no spread, or it lies on the limit"
+        if numbers["seeds_needed"]:
+            told = f"about {numbers['seeds_needed']} seeds a point would decide"
+        why += f", and {numbers['open']} open: {told}"
+    return Verdict(together(said, number_of(spec, "least", 1.0)), why, numbers)

@@ -1,8 +1,10 @@
 """Is a column on one side of a number?
 
-The claim holds if `y` is from `at_least` to `at_most` in the share `least` of the rows.
+A row is inside if the interval of `y` over its seeds lies from `at_least` to `at_most`, outside if it lies beyond, and
+open across; a row without an interval, which is a count or an exact result, is judged by its value. The claim holds if
+the share `least` of the rows (all) are inside, and fails if too many are outside for that.
 
-Numbers: rows, inside, mean, smallest, largest.
+Numbers: rows, inside, open, mean, smallest, largest.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rote.lab.entries.claims._base import Verdict, number_of, text_list, text_of
+from rote.lab.entries.claims._intervals import Estimate, judge, spelled
+from rote.lab.entries.claims.law import together
 from rote.lab.entries.table import Table
 
 __all__ = ["KEYS", "decide"]
@@ -21,17 +25,28 @@ KEYS = ("y", "where", "at_least", "at_most", "least")
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     y = text_of(spec, "y")
-    low, high = number_of(spec, "at_least", -math.inf), number_of(spec, "at_most", math.inf)
-    values = [float(row[y]) for row in table.select(text_list(spec, "where")) if row.get(y) is not None]
-    if not values:
+    limits = number_of(spec, "at_least", -math.inf), number_of(spec, "at_most", math.inf)
+    rows = [row for row in table.select(text_list(spec, "where")) if row.get(y) is not None]
+    if not rows:
         return Verdict("undecided", "no rows", {"rows": 0})
-    inside = sum(low <= value <= high for value in values)
+    found = []
+    for row in rows:
+        value = float(row[y])
+        low, high = row.get(f"{y}_low"), row.get(f"{y}_high")
+        seeds = int(row.get("seeds") or 1)
+        ends = (float(low), float(high)) if low is not None and high is not None else (value, value)
+        found.append(Estimate(value, *ends, seeds, max(1, seeds - 1)))
+    said = [judge(one, *limits, among=len(found)) for one in found]
+    gaps = [spelled(word, one, *limits) for word, one in zip(said, found, strict=True)]
+    missing = next((gap for gap in gaps if gap), "")
+    values = [one.value for one in found]
     numbers = {
-        "rows": len(values),
-        "inside": inside,
+        "rows": len(rows),
+        "inside": said.count("holds"),
+        "open": said.count("undecided"),
         "mean": sum(values) / len(values),
         "smallest": min(values),
         "largest": max(values),
     }
-    verdict = "holds" if inside >= number_of(spec, "least", 1.0) * len(values) else "does not hold"
-    return Verdict(verdict, f"{inside} of {len(values)} rows inside", numbers)
+    why = f"{numbers['inside']} of {len(rows)} rows inside" + (f"; {missing}" if missing else "")
+    return Verdict(together(said, number_of(spec, "least", 1.0)), why, numbers)

@@ -163,7 +163,7 @@ def test_bounds() -> None:
     assert decide("bound", table(rows), y="y", theorem="dana2025_cor1", at_most=1).verdict == "does not hold"
     once = decide("bound", table(rows), y="y", theorem="dana2025_cor1", slope="n_heads", at_most=3)
     assert once.verdict == "undecided" and once.numbers["slope_measured"] == pytest.approx(8)
-    twice = table([{**row, "seed": seed, "y": row["y"] + 0.1 * seed} for row in rows for seed in (0, 1)])
+    twice = table([{**row, "seed": seed, "y": float(str(row["y"])) + 0.1 * seed} for row in rows for seed in (0, 1)])
     slope = decide("bound", twice, y="y", theorem="dana2025_cor1", slope="n_heads", at_most=3)
     assert slope.verdict == "holds" and slope.numbers["ratio_low"] < 2 < slope.numbers["ratio_high"]
     shares: list[dict[str, Any]] = [

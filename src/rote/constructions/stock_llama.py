@@ -46,11 +46,7 @@ class _Construction(Construction["FactTable", StockLlama]):
     exact = False
 
     def unfit(self, table: FactTable, options: StockLlama) -> list[LeftOut]:
-        from rote.solvers.llama import repeated
-
-        flat = "without a start token repetitions are not counted, and another length of it has another answer"
-        reasons = {int(row): flat for row in repeated(table.contexts, table.targets, table.vocabulary.pad_id)}
-        reasons |= _unspoken(table)
+        reasons = _unspoken(table)
         return [LeftOut(row, table.fact_text(row), table.place(row), reasons[row]) for row in sorted(reasons)]
 
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: StockLlama) -> Iterator[Plan]:

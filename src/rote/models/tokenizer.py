@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 from rote.data import PAD, Tokens
 from rote.errors import CheckpointError
@@ -48,11 +48,19 @@ def build_tokenizer(tokens: Sequence[str], cut: Tokens, properties: Sequence[str
     return made
 
 
-def files(tokens: Sequence[str], cut: Tokens, context: int, properties: Sequence[str] = ()) -> dict[str, bytes]:
-    """`tokenizer.json` and `tokenizer_config.json`, ready to be written."""
+def files(
+    tokens: Sequence[str], cut: Tokens, context: int, properties: Sequence[str] = (), *, start: bool = False
+) -> dict[str, bytes]:
+    """`tokenizer.json` and `tokenizer_config.json`, ready to be written; with `start` texts begin with padding."""
+    made = build_tokenizer(tokens, cut, properties)
+    if start:
+        first = processors.TemplateProcessing(
+            single=[PAD, "$A"], pair=[PAD, "$A", "$B"], special_tokens=[(PAD, tokens.index(PAD))]
+        )
+        made.post_processor = first
     config = json.dumps(tokenizer_config(tokens, cut, context), indent=2, ensure_ascii=False) + "\n"
     return {
-        "tokenizer.json": build_tokenizer(tokens, cut, properties).to_str(pretty=True).encode(),
+        "tokenizer.json": made.to_str(pretty=True).encode(),
         "tokenizer_config.json": config.encode(),
     }
 

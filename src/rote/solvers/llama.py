@@ -5,8 +5,9 @@ Layout:    hidden size d, H query heads over ONE key-value head, so that an atte
            The MLP is a single zero unit.  The head is tied to the embedding wherever the facts allow it.
 Norms:     RMSNorm only rescales.  The input norm makes every embedding unit rms, whatever its length, so context tokens
            may have tiny rows: in the tied head they lose against every target.  The final norm leaves the argmax alone.
-Positions: RoPE turns queries against keys by their distance.  Values carry no position and there is no start token, so
-           a context that repeats one token has the same features at every length: such facts are refused if they clash.
+Positions: RoPE turns queries against keys by their distance.  Values carry no position, so a context that repeats one
+           token has the same features at every length.  Where such facts clash, every prompt begins with a start token,
+           which is the padding of the table: its share of the attention tells how many tokens follow.
 Fit:       random q, k, v; the input of o_proj is captured from the real modules at the last position; the target codes
            are Fisher's discriminant directions of those features (`codes`), and o_proj solves the convex problem of
            `convex`.  Contexts are fed without padding, one length at a time.
@@ -53,11 +54,19 @@ class LlamaResult:
 
 
 def stock_model(
-    shape: LlamaShape, vocab: int, context: int, pad_id: int | None, *, tied: bool, dtype: torch.dtype
+    shape: LlamaShape,
+    vocab: int,
+    context: int,
+    pad_id: int | None,
+    *,
+    tied: bool,
+    dtype: torch.dtype,
+    start: bool = False,
 ) -> Any:
     """A stock model in `dtype` with its weights still to be set: Llama where its config takes the shape, else Mistral.
 
     The two share every formula and every tensor name; only LlamaConfig insists that the heads divide the hidden size.
+    With `start` every prompt begins with the padding token, which then must not be masked as padding.
     """
     from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
@@ -69,12 +78,12 @@ def stock_model(
         "num_attention_heads": shape.n_heads,
         "num_key_value_heads": shape.n_kv_heads,
         "head_dim": shape.d_head,
-        "max_position_embeddings": context + 1,
+        "max_position_embeddings": context + 1 + start,
         "rms_norm_eps": 1e-10,
         "tie_word_embeddings": tied,
-        "bos_token_id": None,
+        "bos_token_id": pad_id if start else None,
         "eos_token_id": None,
-        "pad_token_id": pad_id,
+        "pad_token_id": None if start else pad_id,
     }
     # The library draws initial weights from the global generator; what is drawn here is overwritten.
     with torch.random.fork_rng(devices=[]):
@@ -88,12 +97,13 @@ def stock_model(
 class _Prompts:
     """The contexts without their padding, sorted by length, in pieces of one length and bounded size."""
 
-    def __init__(self, contexts: IntArray, pad_id: int | None, row_bytes: int) -> None:
+    def __init__(self, contexts: IntArray, pad_id: int | None, row_bytes: int, start: bool = False) -> None:
         real = contexts != pad_id if pad_id is not None else np.ones_like(contexts, dtype=bool)
         lengths = real.sum(axis=1)
         self.order = np.argsort(lengths, kind="stable")
         self.lengths = lengths[self.order]
         self.rows = torch.as_tensor(contexts[self.order])
+        self.first = pad_id if start else None
         self.ends = [*(np.flatnonzero(np.diff(self.lengths)) + 1).tolist(), len(contexts)]
         self.piece = max(16, min(2048, (1 << 25) // max(1, row_bytes * contexts.shape[1])))
 
@@ -102,7 +112,8 @@ class _Prompts:
         while start < stop:
             end = next(e for e in self.ends if e > start)
             end = min(end, stop, start + self.piece)
-            yield start, self.rows[start:end, self.rows.shape[1] - int(self.lengths[start]) :]
+            prompts = self.rows[start:end, self.rows.shape[1] - int(self.lengths[start]) :]
+            yield start, prompts if self.first is None else torch.nn.functional.pad(prompts, (1, 0), value=self.first)
             start = end
 
 
@@ -148,7 +159,7 @@ def _wrong_rows(model: Any, prompts: _Prompts, targets: Tensor) -> Tensor:
 def repeated(contexts: IntArray, targets: IntArray, pad_id: int | None) -> IntArray:
     """Rows that repeat one token and contradict an earlier one with that token at another length.
 
-    Without a start token such contexts are one to attention: rotary positions turn keys, not values.
+    Such contexts are one to attention, as rotary positions turn keys, not values; a start token tells them apart.
     """
     last = contexts[:, -1]
     alike = contexts == last[:, None]
@@ -181,9 +192,10 @@ def build_llama(
     shape = LlamaShape(d_model, n_heads, d_head)
     used, classes = np.unique(targets, return_inverse=True)
     shared = np.isin(used, contexts)
+    start = len(repeated(contexts, targets, pad_id)) > 0
     tied = int(shared.sum()) <= len(used) // 8
     frozen = shared & tied
-    model = stock_model(shape, vocab, contexts.shape[1], pad_id, tied=tied, dtype=dtype)
+    model = stock_model(shape, vocab, contexts.shape[1], pad_id, tied=tied, dtype=dtype, start=start)
     layer = model.model.layers[0]
 
     def put(module: Any, value: NDArray[np.floating]) -> None:
@@ -204,13 +216,15 @@ def build_llama(
 
         codes = unit_rows(rng.standard_normal((len(used), d_model))) * np.sqrt(d_model)
         embed = hinted_embeddings(contexts, classes, codes, vocab, rng, noise=0.5) * (_QUIET * np.sqrt(d_model))
-        if pad_id is not None:
+        if start:
+            embed[pad_id] = rng.standard_normal(d_model) * _QUIET
+        elif pad_id is not None:
             embed[pad_id] = 0.0
         if tied:
             embed[used] = codes
         put(model.model.embed_tokens, embed)
 
-        prompts = _Prompts(contexts, pad_id, 4 * shape.n_features + 4 * vocab)
+        prompts = _Prompts(contexts, pad_id, 4 * shape.n_features + 4 * vocab, start)
         targets_in_order = torch.as_tensor(targets[prompts.order])
         classes = classes[prompts.order]
         stored = model.model.embed_tokens.weight.float().numpy()

@@ -51,7 +51,10 @@ class LlamaModel(Model):
         assert self.wording is not None, "a stock model has words"
         self.module.save_pretrained(folder)
         words = self.wording
-        files = tokenizer.files(words.vocabulary, words.tokens, words.context + 1, words.properties)
+        start = len(self._start)
+        files = tokenizer.files(
+            words.vocabulary, words.tokens, words.context + 1 + start, words.properties, start=start > 0
+        )
         for name, content in files.items():
             (folder / name).write_bytes(content)
 
@@ -69,6 +72,12 @@ class LlamaModel(Model):
         moved._folder = folder
         return moved
 
+    @property
+    def _start(self) -> list[int]:
+        """What every prompt begins with: padding, where only that tells how often a token is repeated."""
+        first = self.module.config.bos_token_id
+        return [] if first is None else [first]
+
     @cached_property
     def _tokenizer(self) -> Any:
         return None if self._folder is None else load_tokenizer(self._folder)
@@ -77,7 +86,7 @@ class LlamaModel(Model):
         """The stock tokenizer must read the question as it is meant; it is what everybody else will use."""
         ids = super().ids(words)
         assert self.wording is not None, "a stock model has words"
-        meant = [i for i in ids if i != self.wording.pad_id]
+        meant = self._start + [i for i in ids if i != self.wording.pad_id]
         if self._tokenizer is not None and self._tokenizer(self.wording.text(ids))["input_ids"] != meant:
             raise CheckpointError(
                 f"the tokenizer of {self._folder} does not read {self.wording.text(ids)!r} as these tokens; the files "
@@ -112,6 +121,8 @@ class LlamaModel(Model):
         for length in torch.unique(lengths).tolist():
             rows = (lengths == length).nonzero()[:, 0]
             prompt = contexts[rows, contexts.shape[1] - length :]
+            if self._start:
+                prompt = torch.cat([prompt.new_tensor([self._start]).expand(len(prompt), 1), prompt], dim=1)
             last = stock(input_ids=prompt, use_cache=False, logits_to_keep=1).logits[:, -1]
             if not len(scores):
                 scores = torch.empty(len(contexts), last.shape[1], dtype=last.dtype)
@@ -122,7 +133,7 @@ class LlamaModel(Model):
         """Weights only: a stock model normalises its stream, so that parts do not add up."""
         assert self.wording is not None, "a stock model has words"
         spoken = self.wording.vocabulary
-        kept = [i for i in ids if spoken[i] != PAD]
+        kept = self._start + [i for i in ids if spoken[i] != PAD]
         before = self.module.config._attn_implementation
         self.module.set_attn_implementation("eager")
         try:
@@ -134,7 +145,7 @@ class LlamaModel(Model):
         answer, rival = (int(i) for i in torch.topk(logits, min(2, len(logits))).indices.tolist())
         missing = (0.0,) * (len(ids) - len(kept))
         heads = tuple(
-            Head(layer, number, missing + tuple(weights), max(weights) > 1 - SATURATED, None)
+            Head(layer, number, missing + tuple(weights[-len(ids) :]), max(weights) > 1 - SATURATED, None)
             for layer, attention in enumerate(out.attentions)
             for number, weights in enumerate(attention[0, :, -1].to(torch.float64).tolist())
         )
@@ -147,7 +158,7 @@ def _shape_of(config: Any, stated: Architecture) -> Architecture:
         n_heads=config.num_attention_heads,
         d_model=config.hidden_size,
         d_head=config.head_dim,
-        context=config.max_position_embeddings - 1,
+        context=config.max_position_embeddings - 1 - (config.bos_token_id is not None),
         vocab=config.vocab_size,
         n_layers=config.num_hidden_layers,
         d_mlp=config.intermediate_size,

@@ -38,6 +38,7 @@ VERBS = [
     "check",
     "condition",
     "edit",
+    "export",
     "fit",
     "graft",
     "load",

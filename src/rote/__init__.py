@@ -7,6 +7,7 @@
     memory.ask("KJFK"), memory.save("model")    ask it, keep it
     rote.load("model"), rote.verify("model")    read it back, run every fact again
     memory.edit(set={"KJFK": "Canada"})         change, forget or add single facts
+    rote.export("model", "model.gguf")          for llama.cpp, or as ONNX
     rote.graft, rote.ungraft, rote.audit        pretrained models
     rote.measure, rote.sweep, rote.fit, rote.reproduce, rote.report     measurements
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from rote.data import Verification as Verification
     from rote.data import read as read
     from rote.errors import RoteError as RoteError
+    from rote.exporting import export as export
     from rote.grafting import graft as graft
     from rote.grafting import prompts as prompts
     from rote.grafting import ungraft as ungraft
@@ -125,6 +127,7 @@ _HOME = {
     "check": "rote.assumptions",
     "condition": "rote.theorems",
     "edit": "rote.operate.edit",
+    "export": "rote.exporting",
     "fit": "rote.analyse.fit",
     "graft": "rote.grafting",
     "load": "rote.pipeline",

@@ -185,6 +185,9 @@ class Certificate(Shown, Mapping[str, Any]):
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, lost))
             if "edited" in self.claims:
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, *_edit_lines(self.claims["edited"])))
+            for name, row in self.claims.get("exports", {}).items():
+                said = f"{name}: {100 * row['recall']:.4g} % recalled by {row['judged_by']}"
+                sheet = dataclasses.replace(sheet, lines=(*sheet.lines, said))
             return sheet
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rote.data.table import Table
     from rote.models import HeadsView
 
-__all__ = ["Memory", "Staging"]
+__all__ = ["Memory", "Staging", "stated_table"]
 
 _LARGE = 1 << 26
 
@@ -87,7 +87,7 @@ class Memory(Shown):
     def save(self, directory: str | Path, *, force: bool = False) -> Memory:
         """Write the model directory, whole or not at all; the memory of what was written is returned."""
         path = Path(directory)
-        certificate = self._seen_from(path)
+        certificate = self.seen_from(path)
 
         def fill(part: Path) -> None:
             for file in sorted(self.folder.rglob("*")):
@@ -109,7 +109,7 @@ class Memory(Shown):
                 return
         shutil.copyfile(file, target)
 
-    def _seen_from(self, path: Path) -> Certificate:
+    def seen_from(self, path: Path) -> Certificate:
         """The certificate with the place of the facts file, relative to the directory, so that both can move."""
         read = self.certificate.read
         known = folders.facts_file(self.folder, read)
@@ -120,33 +120,13 @@ class Memory(Shown):
     @checked
     def table(self, source: str | Path | None = None, choices: Choices | None = None) -> Table:
         """The table that it was built from, read again as it was then, or from another source in the same way."""
-        reading = self.certificate.reading
         if source is None and (choices is None or not choices.named) and self.carried is not None:
             return self.carried
-        if source is None:
-            if reading is None:
-                raise UsageError(f"{self.folder} was built from a table in memory; give the table to check it against.")
-            source = reading.source if reading.shipped else folders.facts_file(self.folder, self.certificate.read)
-            if source is None or not (reading.shipped or Path(source).is_file()):
-                raise CheckpointError(
-                    f"the facts of {self.folder}, {reading.source}, are not where they were when it was built; give "
-                    "the file."
-                )
-        usual = Choices.of(tokens=self.certificate.tokens) if reading is None else reading.choices
-        kind = data.kind(self.certificate.data)
-        return self.prepared(kind.again(source, (choices or Choices()).over(usual), self.certificate))
+        return stated_table(self.certificate, self.folder, source, choices)
 
     def prepared(self, table: Table) -> Table:
         """A table as the construction would have built it, with the changes that the directory lists for it."""
-        history = read_changes(self.folder)
-        if history is not None and table.sha256 == history.of:
-            table = table.changed(history.changes)
-        construction = constructions.get(self.certificate.construction)
-        if table.kind not in construction.accepts:
-            return table
-        options = construction.Options.from_dict(self.certificate.options)
-        ready: Table = construction.prepare(table, options)
-        return construction.fitting(ready, options, drop=True) if self.certificate.left_out else ready
+        return _prepared(self.certificate, self.folder, table)
 
     @checked
     def truth(self, words: Sequence[str]) -> dict[str, float] | None:
@@ -201,3 +181,33 @@ class Memory(Shown):
 
     def __repr__(self) -> str:
         return f"Memory({self.model.kind}: {repr(self.certificate)[len('Certificate(') :]}"
+
+
+def stated_table(
+    certificate: Certificate, folder: Path, source: str | Path | None = None, choices: Choices | None = None
+) -> Table:
+    """The table that a certificate speaks of, as seen from `folder`, or another source read in the same way."""
+    reading = certificate.reading
+    if source is None:
+        if reading is None:
+            raise UsageError(f"{folder} was built from a table in memory; give the table to check it against.")
+        source = reading.source if reading.shipped else folders.facts_file(folder, certificate.read)
+        if source is None or not (reading.shipped or Path(source).is_file()):
+            raise CheckpointError(
+                f"the facts of {folder}, {reading.source}, are not where they were when it was built; give the file."
+            )
+    usual = Choices.of(tokens=certificate.tokens) if reading is None else reading.choices
+    kind = data.kind(certificate.data)
+    return _prepared(certificate, folder, kind.again(source, (choices or Choices()).over(usual), certificate))
+
+
+def _prepared(certificate: Certificate, folder: Path, table: Table) -> Table:
+    history = read_changes(folder)
+    if history is not None and table.sha256 == history.of:
+        table = table.changed(history.changes)
+    construction = constructions.get(certificate.construction)
+    if table.kind not in construction.accepts:
+        return table
+    options = construction.Options.from_dict(certificate.options)
+    ready: Table = construction.prepare(table, options)
+    return construction.fitting(ready, options, drop=True) if certificate.left_out else ready

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json
+from rote.cli._progress import display
 
 __all__ = ["export"]
 
@@ -18,38 +19,52 @@ def export(
         str | None, typer.Argument(metavar="[FACTS]", help="The facts it was built from; found again if not given.")
     ] = None,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="ONNX file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File to write, ending in .onnx or .gguf.")
+    ],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--type", metavar="TYPE", help="F32, F16, BF16, Q8_0, Q4_0 or Q4_1 for GGUF; as stored if not given."
+        ),
+    ] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="Write a GGUF file that loses facts too.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a hashed table or a bit-extraction model of floats as ONNX, and check every fact with onnxruntime.
+    """Write a model as ONNX or GGUF, and check every fact by the program that runs it.
 
-    The graph maps `contexts` (batch, S) of token ids to `labels`; label k stands for the k-th entry of `labels` in the
-    model's config.json. Hashed tables also give the `scores` of all labels, and say which contexts are `unknown` (label
-    -1). Exit code 1: onnxruntime loses a fact, and nothing is written.
+    GGUF is for stock checkpoints and grafts: llama.cpp runs every fact, a Modelfile for ollama is written beside the
+    file, and the certificate of DIR gets a row. ONNX is for models of floats; onnxruntime runs every fact.
+    Exit code 1: a fact is lost, and nothing is written.
 
-    Example:
+    Examples:
 
         $ rote export model facts.csv -o model.onnx
+
+        $ rote export airports-llama -o airports.gguf --type F16
     """
-    from rote.errors import CheckpointError, OutputError
+    from rote import exporting
     from rote.pipeline import load
 
-    if output.exists() and not force:
-        raise OutputError(f"{output} exists already; name another file, or pass --force to replace it.")
     memory = load(directory)
     table = memory.table(source)
-    if not memory.certificate.refers_to(table):
-        raise CheckpointError("these are not the facts that the model was built from; give the original ones.")
-    record = memory.model.export(output, table)
+    with display(table.n_facts, enabled=not as_json) as progress:
+        record = exporting.export(memory, output, table, form=form, partial=partial, force=force, progress=progress)
     if as_json:
         emit_json(record)
     else:
-        kept = record["n_facts"] - record["n_failed"]
-        console().print(
-            f"{output}: {record['bytes']:,} bytes; {kept:,} of {record['n_facts']:,} facts recalled by onnxruntime "
-            f"({record['dtype']}).",
-            markup=False,
-        )
+        console().print(_told(record, output), markup=False)
     if record["n_failed"]:
         raise typer.Exit(1)
+
+
+def _told(record: dict[str, Any], output: Path) -> str:
+    kept = record["n_facts"] - record["n_failed"]
+    by, tensors = record.get("judged_by", "onnxruntime"), record.get("tensors", {})
+    kinds = "".join(f", {count} tensor{'s' if count > 1 else ''} {name}" for name, count in tensors.items())
+    end = "" if record.get("written", not record["n_failed"]) else "; nothing was written"
+    return (
+        f"{output}: {record['bytes']:,} bytes{kinds}; {kept:,} of {record['n_facts']:,} facts recalled by {by} "
+        f"({record['dtype']}){end}."
+    )

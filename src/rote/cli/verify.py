@@ -13,6 +13,7 @@ from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
 from rote.data.reading import Choices
+from rote.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
     from rote.data.verification import Verification
@@ -22,7 +23,7 @@ __all__ = ["verify"]
 
 @gather(choices=source_options(conflict=None))
 def verify(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model directory.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Model directory, or a GGUF file of one.")],
     source: Annotated[
         str | None, typer.Argument(metavar="[FACTS]", help="The facts it was built from; found again if not given.")
     ] = None,
@@ -41,6 +42,8 @@ def verify(
 ) -> None:
     """Reload a model directory, check its hashes, run every fact through the referee, and compare the claims.
 
+    A GGUF file that `rote export` wrote is run in llama.cpp.
+
     The facts and how they are read (columns, tokens) are taken from the certificate unless given. Exit code 1: some
     fact is lost, a model of distributions is farther off than its certificate says, or another claim of the certificate
     is not what was found.
@@ -50,8 +53,16 @@ def verify(
         $ rote verify countries-model
 
         $ rote verify countries-model countries --dtype bfloat16
+
+        $ rote verify airports.gguf
     """
     from rote import pipeline
+
+    if directory.suffix.lower() == ".gguf" and not directory.is_dir():
+        if dtype is not None or all_formats:
+            raise UsageError("a GGUF file is run in the types that it holds; leave out --dtype and --all-formats.")
+        _verify_gguf(directory, source, choices, other_facts, as_json)
+        return
 
     memory = pipeline.load(directory)
     table = memory.table(source, choices)
@@ -77,6 +88,29 @@ def verify(
         if not confirmed and result.passed and not result.contradicted:
             console().print("The certificate promises more than this.")
     if not confirmed:
+        raise typer.Exit(1)
+
+
+def _verify_gguf(path: Path, source: str | None, choices: Choices, other_facts: bool, as_json: bool) -> None:
+    from rote import exporting
+    from rote.memory import stated_table
+
+    file = exporting.open_gguf(path)
+    table = stated_table(file.certificate, path.parent, source, choices)
+    same = file.certificate.refers_to(table)
+    if not (same or other_facts):
+        raise CheckpointError(
+            f"{table.name} is not what {path} was built from (its certificate names {file.certificate.facts_name!r}); "
+            "give the original, or pass --other-facts to check these all the same."
+        )
+    with display(table.n_facts, enabled=not as_json) as progress:
+        result = exporting.verify_gguf(path, table, progress=progress)
+    if as_json:
+        emit_json(result.to_dict())
+    else:
+        show(result.sheet())
+        console().print(f"Run by {result.judged_by}{'' if same else '; these are other facts'}.", style="dim")
+    if not result.passed:
         raise typer.Exit(1)
 
 

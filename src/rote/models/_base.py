@@ -216,8 +216,22 @@ class Model(ABC):
         return None
 
     def export(self, path: Path, table: Any) -> dict[str, Any]:
-        """Write the model for other programs, judged by them; refused by kinds that have no such form."""
+        """Write the model as ONNX if onnxruntime recalls every fact; refused by kinds that have no such form."""
         raise UsageError(
             "only hashed tables and bit-extraction models of floats are exported as ONNX; build one with hashed_table, "
             "or with kajitsuka2025_next_token in float64."
         )
+
+    def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
+        """Write the model as GGUF, with matrices of a type and texts for the file to carry; tensors by type.
+
+        Nothing is judged here. Kinds that llama.cpp cannot run refuse.
+        """
+        raise UsageError(
+            f"a model of the kind {self.kind} is none that llama.cpp runs; build a stock checkpoint (architecture "
+            "llama) or graft the facts into a pretrained model to get a GGUF file."
+        )
+
+    def modelfile(self, name: str, table: Any) -> list[str]:
+        """The lines of an ollama Modelfile for a GGUF file of this name."""
+        return [f"FROM ./{name}", "PARAMETER temperature 0"]

@@ -123,6 +123,20 @@ class GraftedModel(Model):
     def logits(self, contexts: Any) -> Any:
         return self.module(contexts).logits[:, -1]
 
+    def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
+        """The added layers stay at float16 or better, whatever becomes of the original's."""
+        from rote.models._gguf import write_gguf
+        from rote.models._gguf_tokens import stock_tokens
+
+        end, original = end_token(self.tokenizer, self.module, self.folder), _original_layers(self.folder)
+        added = tuple(f"model.layers.{number}." for number in range(original, self.arch.n_layers))
+        tokens = stock_tokens(self.folder, self.tokenizer, end, self.arch.vocab)
+        return write_gguf(path, self.folder, tokens, form, notes=notes, rounded=lambda name: not name.startswith(added))
+
+    def modelfile(self, name: str, table: Any) -> list[str]:
+        """Prompts go in as they are: the facts were grafted on plain text."""
+        return [*super().modelfile(name, table), 'TEMPLATE "{{ .Prompt }}"']
+
 
 class Generated(Outputs):
     """Continuations by the library's own generate(), one prompt at a time."""

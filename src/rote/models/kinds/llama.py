@@ -5,6 +5,7 @@ Contexts are fed without padding, one length at a time, as a plain prompt would 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -128,6 +129,21 @@ class LlamaModel(Model):
                 scores = torch.empty(len(contexts), last.shape[1], dtype=last.dtype)
             scores[rows] = last
         return scores
+
+    def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
+        from rote.models._gguf import write_gguf
+        from rote.models._gguf_tokens import fact_tokens
+
+        assert self.wording is not None and self._folder is not None, "what is exported was saved"
+        words, ready = self.wording, table.in_words_of(self.wording.vocabulary, self.wording.context)
+        mark = tokenizer.separator(words.vocabulary, words.tokens)
+        last = "\t" if words.properties and words.tokens != "cells" else mark
+        tokens = fact_tokens(words.vocabulary, set(ready.contexts.flat) - {words.pad_id}, set(ready.targets.flat))
+        return write_gguf(path, self._folder, tokens, form, notes={**notes, "rote.marks": json.dumps([mark, last])})
+
+    def modelfile(self, name: str, table: Any) -> list[str]:
+        """Prompts go in as they are, and one token comes out."""
+        return [*super().modelfile(name, table), "PARAMETER num_predict 1", 'TEMPLATE "{{ .Prompt }}"']
 
     def heads(self, ids: Sequence[int]) -> HeadsView | None:
         """Weights only: a stock model normalises its stream, so that parts do not add up."""

@@ -1,0 +1,218 @@
+"""GGUF files in llama.cpp: what it says is what transformers say, and every fact of a table comes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import rote
+from attacks import tiny_models
+from rote.cli.main import run
+from rote.data.stock import load_model, load_tokenizer
+from rote.errors import CheckpointError, RoteError, UsageError
+from rote.exporting import EXPORTS, open_gguf, verify_gguf
+from rote.models._gguf import FAMILIES, TYPES, write_gguf
+from rote.models._gguf_tokens import fact_tokens, stock_tokens
+from rote.models._pretrained import FAMILIES as GRAFTED
+from rote.referee.llama_cpp import LlamaCpp
+
+TEXTS = ["The code AS is in", "Question and answer. w3 w17", "the place of the north"]
+
+
+def tiny(place: Path, family: str, *, tied: bool, **more: Any) -> Path:
+    """A random model of a family, large enough not to say one thing only, with a byte-level tokenizer."""
+    tiny_models.write_tiny(place, family, tied=tied, **{"vocab_size": 820, "initializer_range": 0.2, **more})
+    tiny_models.tiny_qwen_tokenizer().save_pretrained(str(place))
+    return place
+
+
+def spoken(place: Path, length: int) -> list[str]:
+    """Greedy continuations by transformers."""
+    model, tokenizer = load_model(place, torch.float32), load_tokenizer(place)
+    said = []
+    for text in TEXTS:
+        ids = torch.tensor([tokenizer(text)["input_ids"]])
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=length, do_sample=False)
+        said.append(tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True))
+    return said
+
+
+def test_every_family_that_is_grafted_is_written() -> None:
+    assert set(FAMILIES) == set(GRAFTED)
+
+
+@pytest.mark.parametrize(
+    ("family", "tied", "more"),
+    [
+        ("llama", True, {}),
+        ("llama", False, {"head_dim": 32, "attention_bias": True}),
+        ("llama", True, {"rope_parameters": {
+            "rope_type": "llama3", "rope_theta": 5000.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 32}}),
+        ("mistral", False, {"head_dim": 64}),
+        ("qwen2", True, {}),
+        ("qwen3", False, {}),
+    ],
+)  # fmt: skip
+def test_llama_cpp_says_what_transformers_say(family: str, tied: bool, more: dict[str, Any], tmp_path: Path) -> None:
+    place, file = tiny(tmp_path / "model", family, tied=tied, **more), tmp_path / "m.gguf"
+    counts = write_gguf(file, place, stock_tokens(place, load_tokenizer(place), 0, 820), "F32", notes={})
+    assert set(counts) == {"F32"}
+    wanted = spoken(place, 8)
+    assert len(set(wanted)) > 1, "a model that says one thing tells nothing"
+    with LlamaCpp(file, 256) as runtime:
+        assert [one["text"] for one in runtime.complete(TEXTS, 8)] == wanted
+
+
+def test_texts_are_cut_as_transformers_cut_them(tmp_path: Path) -> None:
+    """Digits, spaces and line breaks are where tokenizers differ; the number of tokens is what llama.cpp counts."""
+    place, file = tiny(tmp_path / "model", "llama", tied=True), tmp_path / "m.gguf"
+    tokenizer = load_tokenizer(place)
+    write_gguf(file, place, stock_tokens(place, tokenizer, 0, 820), "F16", notes={})
+    with LlamaCpp(file, 256) as runtime:
+        for text in ("w12345  x", "can't\n\n stop", "<end>The", "ÄÖ the 日本"):
+            asked = len(tokenizer(text)["input_ids"])
+            assert runtime.complete([text], 1) and runtime.tokens == asked, text
+
+
+def test_facts_of_a_table_come_back_in_every_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, folder = _airports(tmp_path / "airports.csv", 300), tmp_path / "model"
+    table = rote.read(source, tokens="chars")
+    rote.build(table, arch="llama", rng=0).save(folder)
+    for kind in ("F32", "F16", "BF16"):
+        file = tmp_path / f"{kind}.gguf"
+        assert run(["export", str(folder), "-o", str(file), "--type", kind, "--json"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        assert (record["n_facts"], record["n_failed"], record["dtype"], record["written"]) == (300, 0, kind, True)
+        assert record["judged_by"].startswith("llama.cpp") and kind in record["tensors"]
+        assert run(["verify", str(file), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["n_facts"] == 300 and found["recall"] == 1.0 and found["min_margin"] > 0
+    # The certificate has a row for each, and everything else about the directory holds as before.
+    memory = rote.load(folder)
+    assert set(memory.certificate[EXPORTS]) == {"GGUF F32", "GGUF F16", "GGUF BF16"}
+    assert all(row["recall"] == 1.0 for row in memory.certificate[EXPORTS].values())
+    assert rote.verify(folder).passed
+    assert "GGUF F16" in str(memory.sheet())
+    # A table of other facts is told apart, and facts that are not there are lost.
+    other = tmp_path / "other.csv"
+    other.write_text(source.read_text().replace("United States", "Germany"), encoding="utf-8")
+    assert run(["verify", str(tmp_path / "F16.gguf"), str(other)]) == 2
+    assert "is not what" in capsys.readouterr().err
+    assert run(["verify", str(tmp_path / "F16.gguf"), str(other), "--other-facts"]) == 1
+    assert "-> expected Germany, got" in " ".join(capsys.readouterr().out.split())
+    assert "FROM ./F16.gguf" in (tmp_path / "F16.Modelfile").read_text()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "river,what,value\nDanube,mouth,Black Sea\nNile,mouth,Mediterranean\nDanube,in,Europe\nNile,in,Africa\n",
+        "a,b\nx,y\ny,z\nz,x\n",  # every token is an answer, so that one more has to end texts
+        "a,b\nüber,größer\n日本,東京\nÅ,é\n",
+    ],
+)
+def test_words_of_all_kinds(rows: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
+    table = rote.read(tmp_path / "rows.csv")
+    memory = rote.build(table, arch="llama", rng=0).save(tmp_path / "model")
+    record = rote.export(memory, tmp_path / "m.gguf")
+    assert record["n_failed"] == 0 and record["dtype"] == "F32"
+    assert verify_gguf(tmp_path / "m.gguf", table).passed
+
+
+def test_a_type_that_loses_facts_is_not_written_unless_it_may(tmp_path: Path) -> None:
+    table = rote.read(_airports(tmp_path / "airports.csv", 300), tokens="chars")
+    folder, file = tmp_path / "model", tmp_path / "m.gguf"
+    memory = rote.build(table, arch="llama", d_model=32, rng=0).save(folder)
+    record = rote.export(memory, file, form="Q4_0")
+    assert record["n_failed"] > 0 and not record["written"] and not file.exists()
+    assert EXPORTS not in rote.load(folder).certificate
+    record = rote.export(memory, file, form="Q4_0", partial=True)
+    assert record["written"] and open_gguf(file).form == "Q4_0"
+    assert verify_gguf(file, table).n_failed == record["n_failed"]
+
+
+def test_what_has_no_such_form_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\nx,y\nz,w\n", encoding="utf-8")
+    table = rote.read(tmp_path / "rows.csv")
+    own = rote.build(table, rng=0)
+    with pytest.raises(UsageError, match=r"none that llama\.cpp runs"):
+        rote.export(own, tmp_path / "m.gguf", table)
+    stock = rote.build(table, arch="llama", d_model=8, n_heads=2, d_head=8, rng=0)
+    with pytest.raises(RoteError, match="divide into the blocks of Q8_0"):
+        rote.export(stock, tmp_path / "m.gguf", table, form="Q8_0")
+    with pytest.raises(RoteError, match="no type of GGUF matrices 'Q9'"):
+        rote.export(stock, tmp_path / "m.gguf", table, form="Q9")
+    with pytest.raises(UsageError, match=r"neither \.onnx nor \.gguf"):
+        rote.export(stock, tmp_path / "m.bin", table)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_damaged_files_are_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\nx,y\nz,w\n", encoding="utf-8")
+    rote.build(rote.read(tmp_path / "rows.csv"), arch="llama", rng=0).save(tmp_path / "model")
+    rote.export(tmp_path / "model", tmp_path / "m.gguf")
+    whole = (tmp_path / "m.gguf").read_bytes()
+    for name, content in {
+        "empty": b"",
+        "text": b"hello",
+        "short": whole[: len(whole) // 2],
+        "shorter": whole[:100],
+        "edited": whole.replace(b'"facts": 2', b'"facts": 3'),
+    }.items():
+        (tmp_path / f"{name}.gguf").write_bytes(content)
+        assert run(["verify", str(tmp_path / f"{name}.gguf")]) == 2, name
+        said = capsys.readouterr().err
+        assert said.startswith("rote: ") and "Traceback" not in said, name
+    # What the header promises and llama.cpp cannot run.
+    (tmp_path / "other.gguf").write_bytes(whole.replace(b"llama.block_count", b"llama.block_cound"))
+    assert run(["verify", str(tmp_path / "other.gguf")]) == 2
+    assert "llama.cpp cannot run" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(CheckpointError, match="no file"):
+        open_gguf(tmp_path / "none.gguf")
+
+
+def test_a_graft_keeps_its_facts_and_its_added_layers_whole(tmp_path: Path) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model", "qwen2", tied=True)
+    facts = tiny_models.write_table(tmp_path / "facts.csv", 16)
+    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), keep_tokens=1500)
+    rote.graft(
+        model, facts, template="The code {code} is in", answer=" {city}", options=options, output=tmp_path / "made"
+    )
+    for kind in ("F32", "F16"):
+        record = rote.export(tmp_path / "made", tmp_path / f"{kind}.gguf", form=kind)
+        assert (record["n_facts"], record["n_failed"]) == (16, 0), kind
+    # Eight bits move the states of a random model so far that a few facts are not found.
+    record = rote.export(tmp_path / "made", tmp_path / "Q8_0.gguf", form="Q8_0", partial=True)
+    assert record["n_failed"] <= 4
+    assert {"F16", "Q8_0"} <= set(record["tensors"])
+    import gguf
+
+    added = rote.load(tmp_path / "made").model.arch.n_layers - 1
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "Q8_0.gguf").tensors}
+    assert kinds[f"blk.{added}.ffn_down.weight"] == "F16" and kinds["blk.0.ffn_down.weight"] == "Q8_0"
+
+
+def test_tokens_that_end_texts() -> None:
+    assert fact_tokens(["<pad>", "a", "b"], {1}, {2}).end == 0
+    assert fact_tokens(["a", "b"], {0}, {1}).end == 0
+    both = fact_tokens(["a", "b", "<end>"], {0, 1}, {0, 1, 2})
+    assert both.count == 4 and both.texts[3] == "<<end>>" and both.end == 3
+    assert set(TYPES) >= {"F32", "F16", "BF16", "Q8_0", "Q4_0"}
+
+
+def _airports(path: Path, count: int) -> Path:
+    """Every so many airports, as a file of two columns."""
+    import airportsdata
+
+    rows = list(airportsdata.load("ICAO").items())
+    step = len(rows) // count
+    names = {"US": "United States", "DE": "Germany", "BR": "Brazil"}
+    kept = [(code, names.get(row["country"], row["country"])) for code, row in rows[::step]][:count]
+    path.write_text("icao,country\n" + "".join(f"{code},{country}\n" for code, country in kept), encoding="utf-8")
+    return path

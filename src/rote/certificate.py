@@ -186,7 +186,7 @@ class Certificate(Shown, Mapping[str, Any]):
             if "edited" in self.claims:
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, *_edit_lines(self.claims["edited"])))
             for name, row in self.claims.get("exports", {}).items():
-                said = f"{name}: {100 * row['recall']:.4g} % recalled by {row['judged_by']}"
+                said = f"{name}: {100 * row['recall']:.4g} % recalled by {row['judged_by'].partition(' (')[0]}"
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, said))
             return sheet
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

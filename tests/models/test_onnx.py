@@ -1,4 +1,4 @@
-"""Hashed tables as ONNX: onnxruntime says the same as the module, on facts and on everything else."""
+"""Models as ONNX: onnxruntime says the same as the module, on facts and on everything else."""
 
 from __future__ import annotations
 
@@ -101,3 +101,79 @@ def test_more_weights_than_a_file_holds_are_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(_hashed_onnx, "_MOST_BYTES", 1000)
     with pytest.raises(RoteError, match="2 GB"):
         hashed_onnx(model.module)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    # The solve of dana2025_cor1 has large weights that cancel, so that only float64 has digits to compare.
+    [
+        *((kind, dtype) for kind in ("argmax_fit", "mlp_fit") for dtype in ("bfloat16", "float32", "float64")),
+        ("dana2025_cor1", "float64"),
+    ],
+)
+def test_the_reference_transformer_scores_as_the_module_does(kind: str, dtype: str, tmp_path: Path) -> None:
+    facts = random_facts(90, 3, 40, rng=np.random.default_rng(5))
+    memory = rote.build(facts, kind, dtype=dtype, rng=1)
+    record = rote.export(memory, tmp_path / "m.onnx", facts)
+    assert (record["n_facts"], record["n_failed"]) == (90, 0)
+    others = unknown_contexts(facts, 50, np.random.default_rng(4)).all
+    contexts = np.concatenate([facts.contexts, others])
+    said = onnx_outputs((tmp_path / "m.onnx").read_bytes(), contexts, ("scores", "tokens"), 64)
+    wide = torch.float64 if dtype == "float64" else torch.float32
+    with torch.no_grad():
+        wanted = memory.module.to(wide)(torch.tensor(contexts))
+    torch.testing.assert_close(torch.from_numpy(said["scores"]), wanted, rtol=1e-3, atol=1e-3)
+    assert (said["tokens"] == said["scores"].argmax(1)).all()
+
+
+@pytest.mark.parametrize("lengths", ["equal", "mixed"])
+def test_stock_checkpoints_score_as_the_library_does(lengths: str, tmp_path: Path) -> None:
+    rows = [f"x{i % 7},z{i // 7},n{i % 5}" for i in range(49)]
+    text = "".join(f"{row}\n" for row in rows)
+    file = tmp_path / "rows.csv"
+    if lengths == "equal":
+        file.write_text("a,b,y\n" + text)
+        table = rote.read(file)
+    else:
+        file.write_text("a,y\n" + "".join(f"{'q ' * (i % 3)}x{i},n{i % 5}\n" for i in range(40)))
+        table = rote.read(file, tokens="words")
+    memory = rote.build(table, arch="llama", rng=0)
+    assert rote.export(memory, tmp_path / "m.onnx", table)["n_failed"] == 0
+    content = (tmp_path / "m.onnx").read_bytes()
+    ids = np.array([[1, 1], [2, 1], [3, 5]])
+    said = onnx_outputs(content, ids, ("scores",), 8)["scores"]
+    with torch.no_grad():
+        wanted = memory.module(torch.tensor(ids)).logits[:, -1]
+    torch.testing.assert_close(torch.from_numpy(said), wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_vectors_and_distributions_go_out_too(tmp_path: Path) -> None:
+    from rote.data import random_distributions, random_vectors
+
+    rng = np.random.default_rng(0)
+    vectors = random_vectors(12, 6, 8, rng=rng)
+    memory = rote.build(vectors, "mahdavi2024_thm1", rng=0)
+    record = rote.export(memory, tmp_path / "v.onnx", vectors)
+    assert record["n_failed"] == 0 and record["n_facts"] == 12
+    table = random_distributions(20, 2, 9, rng=rng)
+    memory = rote.build(table, d_model=8, rng=0)
+    assert rote.export(memory, tmp_path / "d.onnx", table)["n_failed"] == 0
+
+
+def test_a_transformer_that_loses_facts_is_not_written(tmp_path: Path) -> None:
+    from rote.models._float_onnx import onnx_export, transformer_onnx
+
+    facts = random_facts(50, 2, 20, rng=np.random.default_rng(0))
+    memory = rote.build(facts, "argmax_fit", rng=0)
+    own = memory.model.outputs("float32")
+    with torch.no_grad():
+        memory.module.get_parameter("W_U").neg_()
+    record = onnx_export(tmp_path / "m.onnx", transformer_onnx(memory.module), facts, own)  # type: ignore[arg-type]
+    assert record["n_failed"] > 0 and not (tmp_path / "m.onnx").exists()
+
+
+def test_exact_weights_are_refused(tmp_path: Path) -> None:
+    facts = random_facts(6, 1, 12, rng=np.random.default_rng(0))
+    memory = rote.build(facts, "kajitsuka2025_next_token", rng=0)
+    with pytest.raises(RoteError, match="longer than any"):
+        rote.export(memory, tmp_path / "m.onnx", facts)

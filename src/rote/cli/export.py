@@ -61,7 +61,7 @@ def export(
 
 def _told(record: dict[str, Any], output: Path) -> str:
     kept = record["n_facts"] - record["n_failed"]
-    by, tensors = record.get("judged_by", "onnxruntime"), record.get("tensors", {})
+    by, tensors = str(record.get("judged_by", "onnxruntime")).partition(" (")[0], record.get("tensors", {})
     kinds = "".join(f", {count} tensor{'s' if count > 1 else ''} {name}" for name, count in tensors.items())
     end = "" if record.get("written", not record["n_failed"]) else "; nothing was written"
     return (

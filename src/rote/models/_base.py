@@ -218,8 +218,8 @@ class Model(ABC):
     def export(self, path: Path, table: Any) -> dict[str, Any]:
         """Write the model as ONNX if onnxruntime recalls every fact; refused by kinds that have no such form."""
         raise UsageError(
-            "only hashed tables and bit-extraction models of floats are exported as ONNX; build one with hashed_table, "
-            "or with kajitsuka2025_next_token in float64."
+            f"this {self.kind.replace('_', ' ')} has no form in ONNX: exact weights are longer than any of its "
+            "numbers, and pretrained models go out as GGUF; build in float64 or float32, or name a .gguf file."
         )
 
     def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:

@@ -72,7 +72,7 @@ def hashed_onnx(module: HashedTransformer) -> bytes:
     columns: list[Any] = ["batch", classes + (module.words.unknown > 0)]
     integer, truth = onnx.TensorProto.INT64, onnx.TensorProto.BOOL
     outputs = {"scores": (kind, columns), "labels": (integer, ["batch"]), "unknown": (truth, ["batch"])}
-    return serialised(graph, length, outputs)
+    return serialised(graph, {"contexts": (integer, ["batch", length])}, outputs)
 
 
 def hashed_labels(content: bytes, module: HashedTransformer, contexts: Any) -> Any:

@@ -3,6 +3,7 @@ in, labels out, no rounding on the way."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,19 @@ if TYPE_CHECKING:
     from rote.solvers.exact.network import Network
     from rote.solvers.exact.transformer import ExactTransformer
 
-__all__ = ["Graph", "onnx_bytes", "onnx_labels", "onnx_outputs", "onnx_tools", "onnx_written", "serialised"]
+__all__ = [
+    "Graph",
+    "onnx_bytes",
+    "onnx_labels",
+    "onnx_outputs",
+    "onnx_session",
+    "onnx_tools",
+    "onnx_written",
+    "serialised",
+]
 
+Values = Mapping[str, tuple[int, list[Any]]]
+"""Tensors that go in or come out, by name: the type of their numbers, and their shape."""
 _MOST_WEIGHTS = 60_000_000
 _OPSET = 17
 _IR = 9
@@ -42,7 +54,7 @@ class Graph:
 
     def constant(self, value: Any) -> str:
         name = f"c{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
 
     def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -109,20 +121,23 @@ def onnx_bytes(model: ExactTransformer) -> bytes:
     shape = [0, -1] if model.task == "seq2seq" else [-1]
     graph.output("labels", "Reshape", out, graph.constant(np.array(shape, dtype=np.int64)))
     sizes = ["batch", model.context] if model.task == "seq2seq" else ["batch"]
-    return serialised(graph, model.context, {"labels": (kind, sizes)})
+    contexts = (onnx.TensorProto.INT64, ["batch", model.context])
+    return serialised(graph, {"contexts": contexts}, {"labels": (kind, sizes)})
 
 
 def _attention(model: ExactTransformer) -> dict[str, int]:
     return {"W_Q": 0, "W_K": 0, "W_V": model.attention[0], "W_O": model.attention[1]}
 
 
-def serialised(graph: Graph, context: int, outputs: dict[str, tuple[int, list[Any]]]) -> bytes:
-    """A checked file: input `contexts` (batch, S) int64; every output with its type and shape."""
+def serialised(graph: Graph, inputs: Values, outputs: Values) -> bytes:
+    """A checked file: every input and every output with its type and shape."""
     onnx = graph.onnx
     helper = onnx.helper
-    contexts = helper.make_tensor_value_info("contexts", onnx.TensorProto.INT64, ["batch", context])
-    said = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in outputs.items()]
-    made = helper.make_graph(graph.nodes, "rote", [contexts], said, graph.constants)
+    given, said = (
+        [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in values.items()]
+        for values in (inputs, outputs)
+    )
+    made = helper.make_graph(graph.nodes, "rote", given, said, graph.constants)
     whole = helper.make_model(
         made, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR, producer_name="rote"
     )
@@ -137,18 +152,23 @@ def onnx_labels(content: bytes, contexts: Any, chunk: int = 1024) -> Any:
 
 def onnx_outputs(content: bytes, contexts: Any, names: tuple[str, ...], chunk: int) -> dict[str, Any]:
     """Some outputs of the file, so many contexts at a time."""
+    session = onnx_session(content)
+    parts = [
+        session.run(list(names), {"contexts": np.ascontiguousarray(contexts[at : at + chunk])})
+        for at in range(0, len(contexts), chunk)
+    ]
+    return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
+
+
+def onnx_session(content: bytes) -> Any:
+    """The file in onnxruntime, on the CPU."""
     try:
         import onnxruntime
     except ImportError:
         raise MissingExtra("onnxruntime", "onnx", "checking an ONNX file") from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    parts = [
-        session.run(list(names), {"contexts": np.ascontiguousarray(contexts[at : at + chunk])})
-        for at in range(0, len(contexts), chunk)
-    ]
-    return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 def onnx_written(path: Path, content: bytes, count: int, lost: int, dtype: str) -> dict[str, Any]:

@@ -119,5 +119,10 @@ class AttentionLayerModel(Model):
     def outputs(self, dtype: str) -> Outputs:
         return ModuleOutputs(self.module, dtype, takes="vectors")
 
+    def export(self, path: Path, table: Any) -> dict[str, Any]:
+        from rote.models._float_onnx import layer_onnx, onnx_export
+
+        return onnx_export(path, layer_onnx(self.module), table, self.outputs(self.dtype))
+
 
 model = AttentionLayerModel

@@ -6,7 +6,7 @@ Contexts are fed without padding, one length at a time, as a plain prompt would 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,22 @@ class LlamaModel(Model):
                 scores = torch.empty(len(contexts), last.shape[1], dtype=last.dtype)
             scores[rows] = last
         return scores
+
+    def export(self, path: Path, table: Any) -> dict[str, Any]:
+        from types import SimpleNamespace
+
+        from rote.models._float_onnx import llama_onnx, onnx_export
+
+        def by_length(run: Callable[..., Tensor]) -> Callable[..., Tensor]:
+            def stock(input_ids: Tensor, **settings: object) -> Any:
+                return SimpleNamespace(logits=run(input_ids)[:, None])
+
+            return lambda contexts: self._scores(stock, contexts)
+
+        assert self.wording is not None, "a stock model has words"
+        ready = table.in_words_of(self.wording.vocabulary, self.wording.context)
+        own = self.outputs(str(self.module.dtype).removeprefix("torch."))
+        return onnx_export(path, llama_onnx(self.module), ready, own, by_length)
 
     def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
         from rote.models._gguf import write_gguf

@@ -200,6 +200,11 @@ class TransformerModel(Model):
     def outputs(self, dtype: str) -> Outputs:
         return ModuleOutputs(self.module, dtype, takes="tokens")
 
+    def export(self, path: Path, table: Any) -> dict[str, Any]:
+        from rote.models._float_onnx import onnx_export, transformer_onnx
+
+        return onnx_export(path, transformer_onnx(self.module), table, self.outputs(self.dtype))
+
     def watch(self, ids: Tensor, watcher: Any) -> None:
         module = self.module
         with torch.no_grad():

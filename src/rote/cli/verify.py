@@ -109,7 +109,8 @@ def _verify_gguf(path: Path, source: str | None, choices: Choices, other_facts: 
         emit_json(result.to_dict())
     else:
         show(result.sheet())
-        console().print(f"Run by {result.judged_by.partition(' (')[0]}{'' if same else '; these are other facts'}.", style="dim")
+        by = result.judged_by.partition(" (")[0]
+        console().print(f"Run by {by}{'' if same else '; these are other facts'}.", style="dim")
     if not result.passed:
         raise typer.Exit(1)
 

@@ -61,7 +61,8 @@ class _Floats(Graph):
         """Finish with `scores` (batch, width), and `tokens`, the place of the largest."""
         self.output("scores", "Identity", scores)
         self.output("tokens", "ArgMax", "scores", axis=1, keepdims=0)
-        outputs = {"scores": (self.kind, ["batch", width]), "tokens": (self.integer, ["batch"])}
+        columns: list[Any] = ["batch", width]
+        outputs = {"scores": (self.kind, columns), "tokens": (self.integer, columns[:1])}
         return serialised(self, inputs, outputs)
 
 

@@ -125,6 +125,14 @@ def test_words_of_all_kinds(rows: str, tmp_path: Path) -> None:
     assert verify_gguf(tmp_path / "m.gguf", table).passed
 
 
+def test_contexts_that_repeat_one_token_are_told_apart_by_a_start(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\nx,one\nx x,two\nx x x,three\ny,one\ny y,four\n", encoding="utf-8")
+    table = rote.read(tmp_path / "rows.csv", tokens="words")
+    memory = rote.build(table, arch="llama", rng=0).save(tmp_path / "model")
+    assert rote.export(memory, tmp_path / "m.gguf")["n_failed"] == 0
+    assert rote.export(memory, tmp_path / "m.onnx")["n_failed"] == 0
+
+
 def test_a_type_that_loses_facts_is_not_written_unless_it_may(tmp_path: Path) -> None:
     table = rote.read(_airports(tmp_path / "airports.csv", 300), tokens="chars")
     folder, file = tmp_path / "model", tmp_path / "m.gguf"

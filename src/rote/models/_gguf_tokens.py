@@ -60,8 +60,13 @@ class Tokens:
             writer.add_chat_template(self.template)
 
 
-def fact_tokens(vocabulary: Sequence[str], asked: Collection[int], answers: Collection[int]) -> Tokens:
-    """The tokens of a table: those of contexts are `asked`. A token that is no answer ends texts, or one more does."""
+def fact_tokens(
+    vocabulary: Sequence[str], asked: Collection[int], answers: Collection[int], start: int | None = None
+) -> Tokens:
+    """The tokens of a table: those of contexts are `asked`, and every text begins with `start`.
+
+    A token that is no answer ends texts, or one more does.
+    """
     texts = [text if i in asked else _visible(text.encode()) for i, text in enumerate(vocabulary)]
     kinds = [_OWN if i in asked else _NORMAL for i in range(len(texts))]
     end = next((i for i in range(len(texts)) if i not in asked and i not in answers), None)
@@ -69,7 +74,7 @@ def fact_tokens(vocabulary: Sequence[str], asked: Collection[int], answers: Coll
     if end == len(texts):
         texts.append(_other("<end>", texts))
         kinds.append(_CONTROL)
-    return Tokens(tuple(texts), tuple(kinds), end)
+    return Tokens(tuple(texts), tuple(kinds), end, start)
 
 
 def stock_tokens(folder: Path, tokenizer: Any, end: int, vocab: int) -> Tokens:

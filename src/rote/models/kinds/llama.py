@@ -154,7 +154,8 @@ class LlamaModel(Model):
         words, ready = self.wording, table.in_words_of(self.wording.vocabulary, self.wording.context)
         mark = tokenizer.separator(words.vocabulary, words.tokens)
         last = "\t" if words.properties and words.tokens != "cells" else mark
-        tokens = fact_tokens(words.vocabulary, set(ready.contexts.flat) - {words.pad_id}, set(ready.targets.flat))
+        asked, answers = set(ready.contexts.flat) - {words.pad_id}, set(ready.targets.flat)
+        tokens = fact_tokens(words.vocabulary, asked, answers, next(iter(self._start), None))
         return write_gguf(path, self._folder, tokens, form, notes={**notes, "rote.marks": json.dumps([mark, last])})
 
     def modelfile(self, name: str, table: Any) -> list[str]:

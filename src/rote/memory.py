@@ -118,15 +118,18 @@ class Memory(Shown):
         return self.certificate.replace(read={**read, "file": os.path.relpath(known, path.resolve())})
 
     @checked
-    def table(self, source: str | Path | None = None, choices: Choices | None = None) -> Table:
-        """The table that it was built from, read again as it was then, or from another source in the same way."""
+    def table(self, source: str | Path | None = None, choices: Choices | None = None, *, changed: bool = True) -> Table:
+        """The table that it was built from, read again as it was then, or from another source in the same way.
+
+        Facts of a model that was edited since come with its edits, unless they are wanted without (`changed`).
+        """
         if source is None and (choices is None or not choices.named) and self.carried is not None:
             return self.carried
-        return stated_table(self.certificate, self.folder, source, choices)
+        return stated_table(self.certificate, self.folder, source, choices, changed=changed)
 
-    def prepared(self, table: Table) -> Table:
+    def prepared(self, table: Table, *, changed: bool = True) -> Table:
         """A table as the construction would have built it, with the changes that the directory lists for it."""
-        return _prepared(self.certificate, self.folder, table)
+        return _prepared(self.certificate, self.folder, table, changed)
 
     @checked
     def truth(self, words: Sequence[str]) -> dict[str, float] | None:
@@ -184,7 +187,12 @@ class Memory(Shown):
 
 
 def stated_table(
-    certificate: Certificate, folder: Path, source: str | Path | None = None, choices: Choices | None = None
+    certificate: Certificate,
+    folder: Path,
+    source: str | Path | None = None,
+    choices: Choices | None = None,
+    *,
+    changed: bool = True,
 ) -> Table:
     """The table that a certificate speaks of, as seen from `folder`, or another source read in the same way."""
     reading = certificate.reading
@@ -198,11 +206,11 @@ def stated_table(
             )
     usual = Choices.of(tokens=certificate.tokens) if reading is None else reading.choices
     kind = data.kind(certificate.data)
-    return _prepared(certificate, folder, kind.again(source, (choices or Choices()).over(usual), certificate))
+    return _prepared(certificate, folder, kind.again(source, (choices or Choices()).over(usual), certificate), changed)
 
 
-def _prepared(certificate: Certificate, folder: Path, table: Table) -> Table:
-    history = read_changes(folder)
+def _prepared(certificate: Certificate, folder: Path, table: Table, changed: bool) -> Table:
+    history = read_changes(folder) if changed else None
     if history is not None and table.sha256 == history.of:
         table = table.changed(history.changes)
     construction = constructions.get(certificate.construction)

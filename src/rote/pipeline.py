@@ -304,7 +304,7 @@ def verify(
     if table is not None and not isinstance(table, Table):
         raise UsageError(f"rote.verify needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     certificate = model.certificate
-    known = model.table() if table is None else model.prepared(table)
+    known = model.table() if table is None else model.prepared(table, changed=False)
     if not (other_facts or certificate.refers_to(known)):
         raise CheckpointError(
             f"{known.name} is not what {model.folder} was built from (its certificate names "

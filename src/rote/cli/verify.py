@@ -12,6 +12,7 @@ from rote.cli._gather import gather, source_options
 from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
+from rote.data.changes import read_changes
 from rote.data.reading import Choices
 from rote.errors import CheckpointError, UsageError
 
@@ -65,12 +66,12 @@ def verify(
         return
 
     memory = pipeline.load(directory)
-    table = memory.table(source, choices)
+    table = memory.table(source, choices, changed=source is None or not other_facts)
     with display(table.n_facts, enabled=not as_json) as progress:
         result = pipeline.verify(
             memory, table, dtype=dtype, other_facts=other_facts, all_formats=all_formats, progress=progress
         )
-    same = memory.certificate.refers_to(memory.prepared(table))
+    same = memory.certificate.refers_to(memory.prepared(table, changed=False))
     confirmed = result.confirms(memory.certificate) if same else result.passed and not result.contradicted
     if as_json:
         emit_json({**result.to_dict(), "confirmed": confirmed})
@@ -82,6 +83,9 @@ def verify(
         if remark:
             console().print(remark, markup=False)
         checked = "Hashes of files and facts checked." if same else "Hashes of files checked; these are other facts."
+        edits = read_changes(memory.folder) if same else None
+        if edits is not None:
+            checked = f"Edited since it was built, changes: {len(edits.changes):,}. {checked}"
         console().print(f"{checked}\n{_on_claims(result)}", style="dim")
         for contradiction in result.contradicted:
             console().print(f"The certificate is wrong: {contradiction}.", markup=False)

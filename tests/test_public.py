@@ -24,6 +24,7 @@ RECORDS = [
     "RandomFeatures",
     "Saturation",
     "SequenceBitExtraction",
+    "StockHashed",
     "StockLlama",
     "Trained",
 ]

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rote.constructions.mahdavi2024_thm1 import Saturation as Saturation
     from rote.constructions.mahdavi_random_features import RandomFeatures as RandomFeatures
     from rote.constructions.mlp_fit import MlpFit as MlpFit
+    from rote.constructions.stock_hashed import StockHashed as StockHashed
     from rote.constructions.stock_llama import StockLlama as StockLlama
     from rote.constructions.trained import Trained as Trained
     from rote.data import Change as Change
@@ -113,6 +114,7 @@ _HOME = {
     "SequenceTable": "rote.data",
     "Setting": "rote.theorems",
     "Shape": "rote.config",
+    "StockHashed": "rote.constructions.stock_hashed",
     "StockLlama": "rote.constructions.stock_llama",
     "Table": "rote.data",
     "Theorem": "rote.theorems",

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Needs, Options, Plan, fit_needs, stored_bytes
 from rote.constructions._data import check_sizes, counted, told, wording
+from rote.constructions._stock import unspoken
 from rote.data.left_out import LeftOut
 from rote.data.stock import library
 from rote.data.verification import finite
-from rote.errors import FactsLost, UsageError
+from rote.errors import FactsLost
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from rote.solvers.llama_plan import LlamaShape
 
 __all__ = ["StockLlama", "construction"]
-
-_MARKS = {"": "every character", " ": "white space", "\t": "a tab"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class _Construction(Construction["FactTable", StockLlama]):
     exact = False
 
     def unfit(self, table: FactTable, options: StockLlama) -> list[LeftOut]:
-        reasons = _unspoken(table)
+        reasons = unspoken(table)
         return [LeftOut(row, table.fact_text(row), table.place(row), reasons[row]) for row in sorted(reasons)]
 
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: StockLlama) -> Iterator[Plan]:
@@ -138,43 +137,6 @@ class _Construction(Construction["FactTable", StockLlama]):
 
         tabbed = FactTable(np.array([[0, 1], [1, 0]]), np.array([2, 1]), Vocabulary(["a", "b\tc", "d"]))
         return [(tabbed, Architecture(2, 8, 8, 2, 3, d_mlp=1, gated=True), "tab")]
-
-
-def _unspoken(table: FactTable) -> dict[int, str]:
-    """Facts with tokens that a stock tokenizer would not read as they are meant, by row.
-
-    It cuts a text at the separator and looks the parts up, so a token that is read right alone is right everywhere.
-    """
-    import numpy as np
-
-    from rote.models import tokenizer
-
-    words = table.vocabulary
-    if len(words) < 2:
-        raise UsageError(
-            f"a stock checkpoint needs two tokens or more to choose from, and {words[0]!r} is the only one."
-        )
-    reads = tokenizer.build_tokenizer(words.tokens, table.tokens, table.properties)
-    before = table.contexts[:, :-1] if table.properties else table.contexts
-    wrong = [int(i) for i in np.unique(before) if i != words.pad_id and not _reads(reads, words.tokens[i], int(i))]
-    named = [] if not table.properties else [int(i) for i in np.unique(table.contexts[:, -1])]
-    wrong += [i for i in named if not _reads(reads, f"\t{words.tokens[i]}", i)]
-    if not wrong:
-        return {}
-    mark = _MARKS[tokenizer.separator(words.tokens, table.tokens)]
-    hit = np.isin(table.contexts, wrong)
-    return {
-        int(row): f"a stock tokenizer, which cuts texts at {mark}, cannot read "
-        f"{words.tokens[int(table.contexts[row, int(hit[row].argmax())])]!r}"
-        for row in np.flatnonzero(hit.any(axis=1))
-    }
-
-
-def _reads(tokenizer: Any, text: str, token: int) -> bool:
-    try:
-        return bool(tokenizer.encode(text).ids == [token])
-    except Exception:  # the library has no class for an unknown word
-        return False
 
 
 def _sharpen(model: LlamaModel, table: FactTable, dtype: Dtype) -> None:

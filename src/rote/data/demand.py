@@ -27,6 +27,8 @@ class Demand:
     d_head: int | None = None
     n_targets: int | None = None
     """Distinct targets, where the data are known; all of the vocabulary otherwise."""
+    n_tokens: int | None = None
+    """Distinct tokens in contexts, where the data are known; all of the vocabulary otherwise."""
     distinct_bags: int | None = None
     """Contexts that differ by more than the order of their tokens, where the data are known."""
     vectors: bool = False

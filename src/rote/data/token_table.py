@@ -87,6 +87,7 @@ class TokenTable(Table):
             self.context,
             distinct_last=self.distinct_last_tokens,
             n_targets=self.n_targets,
+            n_tokens=len(np.unique(self.contexts)),
             distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
             structure_factors=self.structure_factors(),
         )

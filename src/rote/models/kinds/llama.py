@@ -1,4 +1,4 @@
-"""Stock checkpoints: a Llama or Mistral of Hugging Face transformers, read by its Auto classes, as any user would.
+"""Stock checkpoints: a Llama, Mistral or Arcee of Hugging Face transformers, read by its Auto classes like any other.
 
 Contexts are fed without padding, one length at a time, as a plain prompt would be.
 """
@@ -66,7 +66,7 @@ class LlamaModel(Model):
         if wording is None:
             raise CheckpointError(f"{folder} has no tokenizer.json; it is incomplete, build it again.")
         stock = load_model(folder, "auto")
-        return cls(stock, _shape_of(stock.config, arch), wording).at(folder)
+        return cls(stock, _shape_of(stock, arch), wording).at(folder)
 
     def at(self, folder: Path) -> LlamaModel:
         moved = LlamaModel(self._module, self.arch, self.wording, report=self.report)
@@ -185,8 +185,9 @@ class LlamaModel(Model):
         return HeadsView(heads, spoken[answer], spoken[rival], float(logits[answer] - logits[rival]))
 
 
-def _shape_of(config: Any, stated: Architecture) -> Architecture:
+def _shape_of(stock: Any, stated: Architecture) -> Architecture:
     """The shape of a stock model by its own configuration, and what that does not say as it is stated."""
+    config = stock.config
     return stated.replace(
         n_heads=config.num_attention_heads,
         d_model=config.hidden_size,
@@ -195,7 +196,7 @@ def _shape_of(config: Any, stated: Architecture) -> Architecture:
         vocab=config.vocab_size,
         n_layers=config.num_hidden_layers,
         d_mlp=config.intermediate_size,
-        gated=True,
+        gated=any(name.endswith("gate_proj.weight") for name, _ in stock.named_parameters()),
     )
 
 

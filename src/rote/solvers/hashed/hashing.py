@@ -13,7 +13,7 @@ from rote.solvers.hashed.layout import MIXES
 if TYPE_CHECKING:
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["Hash", "HashedKeys", "drawn_hash", "hashed_keys", "positions_to_read"]
+__all__ = ["Hash", "HashedKeys", "drawn_hash", "hashed_keys", "own_order", "positions_to_read"]
 
 IntArray = npt.NDArray[np.int64]
 BitArray = npt.NDArray[np.uint8]
@@ -134,7 +134,9 @@ def _codes(layout: Layout, rng: np.random.Generator) -> BitArray:
     if size == short:
         return codes
     sums = rng.permutation(np.arange(1, 1 << min(short, 16)))
-    sums = sums[np.bitwise_count(sums) > 1][: size - short]
+    # Parities of few bits are settled early where all heads copy the same ones.
+    few = min(3, short - 1) if layout.alike else 1
+    sums = sums[np.bitwise_count(sums) > few][: size - short]
     chosen = (sums[:, None] >> np.arange(min(short, 16)) & 1).astype(np.uint8)
     further = codes[:, : chosen.shape[1]] @ chosen.T & 1
     rest = rng.integers(0, 2, (vocab, size - short - len(sums)), dtype=np.uint8)
@@ -146,9 +148,10 @@ def _copied(layout: Layout, rng: np.random.Generator) -> IntArray:
     short, size = max(1, (layout.vocab - 1).bit_length()), layout.code_bits
     orders = [
         np.concatenate([rng.permutation(short), short + rng.permutation(size - short)])
-        for _ in range(layout.positions)
+        for _ in range(1 if layout.alike else layout.positions)
     ]  # fmt: skip
-    return np.stack(orders)[:, : layout.head_bits].astype(np.int64)
+    every = np.broadcast_to(np.stack(orders), (layout.positions, size))
+    return every[:, : layout.head_bits].astype(np.int64)
 
 
 def _single(layout: Layout, wanted: int, rng: np.random.Generator) -> IntArray:
@@ -156,7 +159,19 @@ def _single(layout: Layout, wanted: int, rng: np.random.Generator) -> IntArray:
     reads all of them."""
     count, size = layout.positions, layout.head_bits
     inputs = [place * size + j for j in range(size) for place in rng.permutation(count).tolist()]
+    if layout.own:
+        inputs = [place * size + j for place, j in own_order(count, size)]
     return np.array(inputs[:wanted])[:, None]
+
+
+def own_order(count: int, size: int) -> list[tuple[int, int]]:
+    """(position, bit) of all inputs, those of the last position half in the first round and half in the second."""
+    half = -(-size // 2)
+    order = []
+    for j in range(size):
+        order += [(place, j) for place in range(count - 1)]
+        order += [(count - 1, i) for i in range(j * half, min(size, (j + 1) * half))]
+    return order
 
 
 def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) -> IntArray:

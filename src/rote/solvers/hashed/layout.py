@@ -8,7 +8,7 @@ that the sum of its words holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -36,7 +36,8 @@ SPARE_BITS = {2: 1.1, 4: 0.65, 6: 0.48, 8: 0.42}
 """Row bits beyond the least number, among which the trie chooses so that rows are filled evenly; and how many square
 roots of its mean a row may then have more than its mean (measured)."""
 SPARE_ROWS = 8
-"""Three rows in 2^8 are kept for keys that are left over."""
+"""Three rows in 2^8 are kept for keys that are left over, eight where all heads copy the same bits, which tell keys
+apart less evenly."""
 CHANCE = 0.12
 """The chance at which a full row may fail: the trie tries several splits, and there are a few rows to spare."""
 MOST_GROUPS = 7
@@ -112,6 +113,8 @@ class Layout:
     digits: int
     tight: bool = False
     """Planned with little room, for tables so small that many seeds can be tried."""
+    alike: bool = False
+    """Whether all heads copy the same bits of a code, in the same order, as heads that share their values do."""
 
     # --- symbols ----------------------------------------------------------------------------------------------------
 
@@ -170,17 +173,17 @@ class Layout:
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Words of a row, in one block."""
         return sum(self.groups)
 
-    @property
+    @cached_property
     def group_bits(self) -> tuple[int, ...]:
         """Bits of a key that name its column in every group."""
         return tuple(map(bits_for, self.groups))
 
-    @property
+    @cached_property
     def column_bits(self) -> int:
         return sum(self.group_bits)
 
@@ -206,6 +209,11 @@ class Layout:
     @property
     def position_bits(self) -> int:
         return max(1, (self.context - 1).bit_length())
+
+    @property
+    def own(self) -> bool:
+        """Whether bits of the last token are read without a head, off the code that is there anyway."""
+        return self.alike and self.mix == "bits" and self.positions == self.context
 
     @property
     def d_model(self) -> int:
@@ -318,6 +326,10 @@ def digit_counts(symbol_bits: int, word_bits: int) -> Iterator[tuple[int, int]]:
             yield blocks, digits
 
 
+def _dense_size(layout: Layout, most: float) -> int:
+    return layout.params
+
+
 def layouts(
     keys: int,
     context: int,
@@ -326,13 +338,25 @@ def layouts(
     dtype: str,
     *,
     unknown: int = 0,
+    packings: Iterable[tuple[int, int, int]] = (),
+    size: Callable[[Layout, float], int] | None = None,
+    alike: bool = False,
 ) -> Iterator[Layout]:
-    """Layouts for so many keys, smallest first; the last one holds any keys."""
-    word_bits = WORD_BITS[dtype]
+    """Layouts for so many keys, smallest first; the last one holds any keys.
+
+    `size` is what is kept small, given a layout and how much is too much already, and `packings` are (word bits,
+    blocks, digits) to choose from: those of rote's own network, unless another one is to hold the table.
+    """
+    measure = size or _dense_size
+    symbol_bits = max(1, (classes - 1).bit_length()) + unknown
+    packed = tuple(packings) or tuple((WORD_BITS[dtype], *rest) for rest in digit_counts(symbol_bits, WORD_BITS[dtype]))
     positions = _positions(keys, context, vocab)
     smallest = 0
-    last = _smallest(keys, context, vocab, classes, word_bits, unknown, context, "copies", False, 1.0, 0)
+    last = _smallest(
+        keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, measure, alike
+    )  # fmt: skip
     assert last is not None, "there is a row for every key"
+    most = measure(last, math.inf)
     for mix, tight, room, longer, read in (
         ("bits", True, 1.0, 0, positions),
         ("bits", False, 1.0, 0, positions),
@@ -353,9 +377,12 @@ def layouts(
         if (unknown and mix == "bits") or (tight and keys > MOST_TIGHT):
             continue
         every = context if unknown else read
-        layout = _smallest(keys, context, vocab, classes, word_bits, unknown, every, mix, tight, room, longer)
-        if layout is not None and smallest < layout.params < last.params:
-            smallest = layout.params
+        layout = _smallest(
+            keys, context, vocab, classes, packed, unknown, every, mix, tight, room, longer, measure, alike
+        )
+        params = 0 if layout is None else measure(layout, math.inf)
+        if layout is not None and smallest < params < most:
+            smallest = params
             yield layout
     yield last
 
@@ -368,26 +395,27 @@ def _positions(keys: int, context: int, vocab: int) -> int:
 
 @lru_cache(maxsize=256)
 def _smallest(
-    keys: int, context: int, vocab: int, classes: int, word_bits: int, unknown: int, positions: int, mix: str,
-    tight: bool, room: float, longer: int,
+    keys: int, context: int, vocab: int, classes: int, packings: tuple[tuple[int, int, int], ...], unknown: int,
+    positions: int, mix: str, tight: bool, room: float, longer: int, size: Callable[[Layout, float], int], alike: bool,
 ) -> Layout | None:  # fmt: skip
     """The layout with the fewest parameters for one way to hash."""
     if classes == 1 and not unknown:
         # One answer to everything: a table of one word says it.
         keys = 1
-    label_bits = max(1, (classes - 1).bit_length())
     best: Layout | None = None
+    least = math.inf
     codes = max(1, (vocab - 1).bit_length())
     # A token of V has V - 1 independent bits, whatever its code.
     code_bits = min(codes + longer, max(codes, vocab - 1)) if mix != "bits" else codes
     if mix == "copies":
         # A row of its own for every key: whatever the keys are, this works.
-        blocks, size = -(-(label_bits + unknown) // word_bits), max(codes, -(-3 // positions))
+        word_bits, head_bits = packings[0][0], max(codes, -(-3 // positions))
+        blocks = -(-(max(1, (classes - 1).bit_length()) + unknown) // word_bits)
         return Layout(
-            keys, context, vocab, classes, word_bits, unknown, positions, size, size, mix, positions * size - 2, keys,
-            1, (2, 2), blocks, 1,
+            keys, context, vocab, classes, word_bits, unknown, positions, head_bits, head_bits, mix,
+            positions * head_bits - 2, keys, 1, (2, 2), blocks, 1, alike=alike,
         )  # fmt: skip
-    for blocks, digits in digit_counts(label_bits + unknown, word_bits):
+    for word_bits, blocks, digits in packings:
         for level in range(max(1, keys).bit_length() + 1):
             per_row = keys / (1 << level) * room
             if per_row > 4096 * digits and (1 << level) < keys:
@@ -395,11 +423,12 @@ def _smallest(
             if per_row < 0.5 and level:
                 break
             for spare, groups, wanted in _candidates(per_row, digits, level > 0, tight):
-                rows = 1 if level == 0 else (1 << level) + (2 if level < 6 else 3 << level >> SPARE_ROWS)
-                row_bits, wide, copied = level + spare, code_bits, code_bits
+                extra = 8 if alike else 3
+                rows = 1 if level == 0 else (1 << level) + (2 if level < 6 else extra << level >> SPARE_ROWS)
+                row_bits, wide, copied = level + spare + (2 if alike and level else 0), code_bits, code_bits
                 column_bits = sum(map(bits_for, groups))
                 told, units = row_bits + column_bits, rows + column_bits
-                if best is not None and units * (told + blocks * sum(groups)) >= best.params:
+                if units * (told + blocks * sum(groups)) >= least:
                     continue
                 if told < 2 * math.log2(keys) + (1 if tight else 4):
                     # So few bits would not tell all keys apart.
@@ -411,13 +440,15 @@ def _smallest(
                         continue
                 layout = Layout(
                     keys, context, vocab, classes, word_bits, unknown, positions, wide, copied, mix, row_bits, rows,
-                    digits, groups, blocks, digits, tight,
+                    digits, groups, blocks, digits, tight, alike,
                 )  # fmt: skip
-                if best is not None and layout.params >= best.params:
+                params = size(layout, least)
+                if params >= least:
                     continue
                 most = most_keys(groups, (TIGHT_CHANCE if tight else CHANCE) / digits)
                 if most >= wanted:
                     best = replace(layout, capacity=most * digits)
+                    least = params
     return best
 
 

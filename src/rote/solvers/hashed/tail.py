@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["Expression", "Units", "tail_units", "tail_widths"]
+__all__ = ["Expression", "Units", "added", "scaled", "tail_units", "tail_widths"]
 
 Expression = dict[str, float]
 """A linear combination of units of the layer before, by name."""
@@ -26,11 +26,11 @@ Units = dict[str, Expression]
 BITS_AT_ONCE = 2
 
 
-def _scaled(expression: Expression, factor: float) -> Expression:
+def scaled(expression: Expression, factor: float) -> Expression:
     return {name: value * factor for name, value in expression.items()}
 
 
-def _added(*expressions: Expression) -> Expression:
+def added(*expressions: Expression) -> Expression:
     total: Expression = {}
     for expression in expressions:
         for name, value in expression.items():
@@ -101,7 +101,7 @@ class _Tail:
                 modulus = float(1 << layout.used_bits(block))
                 for i in range(0, len(terms) - 1, 2):
                     a, b, u, v, s, e = (f"{letter}{block}_{i}" for letter in "abuvwe")
-                    stages[0] |= {a: terms[i], b: _added(_scaled(terms[i + 1], -1.0), {"one": modulus})}
+                    stages[0] |= {a: terms[i], b: added(scaled(terms[i + 1], -1.0), {"one": modulus})}
                     stages[1] |= {u: {a: 1.0, b: -1.0}, v: {b: 1.0, a: -1.0}}
                     stages[2] |= {u: {u: 1.0}, v: {v: 1.0}, s: {"one": 1.0, v: -1.0}}
                     stages[3] |= {u: {u: 1.0}, e: {"one": modulus, s: -modulus, v: -1.0}}
@@ -145,7 +145,7 @@ class _Tail:
                 self.parts[i] = {f"y{i}": 1.0}
         for name, i, gated in self.waiting:
             layer[name] = gated
-            self.parts[i] = _added(self.parts[i], {name: 1.0})
+            self.parts[i] = added(self.parts[i], {name: 1.0})
         self.waiting = []
         self.layers.append({**layer, **units, **self.kept})
 
@@ -169,12 +169,12 @@ class _Tail:
     def _count(self, digit: int, shift: int, number: Expression) -> None:
         """Add a number to its part of the symbol, if the digit is the key's."""
         i, place = self._part(shift)
-        number = _scaled(number, float(1 << place))
+        number = scaled(number, float(1 << place))
         if self.layout.digits == 1:
-            self.parts[i] = _added(self.parts[i], number)
+            self.parts[i] = added(self.parts[i], number)
             return
         off = -float(1 << self.layout.parts[i])
-        gated = _added(number, dict.fromkeys(self._differences(digit), off))
+        gated = added(number, dict.fromkeys(self._differences(digit), off))
         self.waiting.append((f"q{len(self.waiting)}", i, gated))
 
     def _peel(self, block: int) -> None:
@@ -193,14 +193,14 @@ class _Tail:
                 top -= size
                 steps = range(1, 1 << size)
                 value = self.values[block]
-                tests = {f"c{i}": _added({"one": float(i << top)}, _scaled(value, -1.0)) for i in steps}
+                tests = {f"c{i}": added({"one": float(i << top)}, scaled(value, -1.0)) for i in steps}
                 self._emit({**tests, **({"h": number} if number else {})})
                 kept: Units = {"h": {"h": 1.0}} if number else {}
                 gate = self._differences(segment.digit) if several and top == segment.lo else {}
                 self._emit({**{f"c{i}": {"one": 1.0, f"c{i}": -1.0} for i in steps}, **kept, **gate})
                 self.values[block] = {name: 1.0, **{f"c{i}": -float(1 << top) for i in steps}}
                 seen: Expression = {f"c{i}": float(1 << (top - segment.lo)) for i in steps}
-                number = _added({"h": 1.0} if number else {}, seen)
+                number = added({"h": 1.0} if number else {}, seen)
             self._count(segment.digit, segment.shift, number)
 
     def _finish(self) -> None:
@@ -212,8 +212,8 @@ class _Tail:
             off: Units = {}
             for i in range(len(layout.fingerprint_parts)):
                 read = self.parts[labels + i]
-                off[f"x{i}"] = _added(read, {f"F{i}": -1.0})
-                off[f"z{i}"] = _added({f"F{i}": 1.0}, _scaled(read, -1.0))
+                off[f"x{i}"] = added(read, {f"F{i}": -1.0})
+                off[f"z{i}"] = added({f"F{i}": 1.0}, scaled(read, -1.0))
             one: Units = {"one": {"one": 1.0}}
             label_units: Units = {f"y{i}": part for i, part in enumerate(self.parts[:labels])}
             self.layers.append({**label_units, **off, **one})

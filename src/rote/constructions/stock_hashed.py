@@ -1,0 +1,276 @@
+"""The hashed table as a stock checkpoint of Hugging Face transformers: any facts, exactly, whatever they are.
+
+The class is ArceeForCausalLM with hidden_act "relu": a Llama whose MLP has two matrices instead of three, so that a row
+of the table costs two channels' weights instead of three. See docs/stock-checkpoints.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rote.config import Architecture, Dtype, Shape
+from rote.constructions._base import Construction, Job, NoPlan, Options, Plan, stored_bytes
+from rote.constructions._data import check_sizes, wording
+from rote.constructions._stock import unspoken
+from rote.data.left_out import LeftOut
+from rote.data.stock import library
+from rote.errors import CapacityError, MissingExtra
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rote.data import FactTable
+    from rote.data.demand import Demand
+    from rote.data.verification import Verification
+    from rote.models import Model
+    from rote.plot.sheet import Sheet
+    from rote.solvers.hashed.stock_layout import StockLayout
+
+__all__ = ["StockHashed", "construction"]
+
+
+@dataclass(frozen=True)
+class StockHashed(Options):
+    """There is nothing to be told."""
+
+
+class _Construction(Construction["FactTable", StockHashed]):
+    accepts = ("facts",)
+    Options = StockHashed
+    title = "Hashed table in a stock decoder, exact in usual number formats"
+    arch = "llama"
+    shaped_by = ()
+
+    def unfit(self, table: FactTable, options: StockHashed) -> list[LeftOut]:
+        flat = (
+            "without a start token, repetitions of the first token are not counted, and a fact that differs in nothing "
+            "else has another answer"
+        )
+        reasons = dict.fromkeys(_clashes(table), flat) | unspoken(table)
+        return [LeftOut(row, table.fact_text(row), table.place(row), reasons[row]) for row in sorted(reasons)]
+
+    def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
+        """Its own, and what people might load it in."""
+        return tuple(dict.fromkeys((dtype, "float32", "bfloat16")))
+
+    def plan(self, demand: Demand) -> Plan | NoPlan:
+        if demand.vectors:
+            return NoPlan(self.key, "it looks up tokens, and these examples are vectors")
+        if demand.dtype not in self.dtypes:
+            return NoPlan(self.key, f"it is made for {', '.join(self.dtypes)}, not for {demand.dtype}")
+        if (demand.d_model, demand.n_heads, demand.d_head) != (None, None, None):
+            return NoPlan(self.key, "it finds its own widths and heads; leave them open")
+        plan = next(_plans(demand), None)
+        return self._far(demand) if plan is None else self._as_plan(plan, demand.dtype)
+
+    def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: StockHashed) -> Iterator[Plan]:
+        demand, seen = table.demand(dtype, Shape()), set()
+        for one in _plans(demand):
+            plan = self._as_plan(one, dtype)
+            if plan.architecture not in seen:
+                seen.add(plan.architecture)
+                yield plan
+        if not seen:
+            raise CapacityError(f"{self.key}: {self._far(demand).reason}.")
+
+    def _far(self, demand: Demand) -> NoPlan:
+        return NoPlan(
+            self.key,
+            f"heads that go by rotary positions cannot tell {demand.context:,} positions apart in {demand.dtype}; take "
+            "shorter contexts or a wider format",
+        )
+
+    def _as_plan(self, plan: StockLayout, dtype: Dtype) -> Plan:
+        layout = plan.layout
+        return Plan(
+            construction=self.key,
+            architecture=_architecture(plan),
+            params=plan.params,
+            bytes=stored_bytes(plan.params, dtype),
+            facts=layout.keys,
+            note=f"{layout.rows:,} rows of {layout.width * layout.blocks:,} words; "
+            f"{layout.bits / plan.params:.3g} bits per dense parameter",
+            dtype=dtype,
+            counts="all entries of all tensors, zeros included",
+            measures={"layout": plan.to_dict()},
+        )
+
+    def check(self, table: FactTable, arch: Architecture, options: StockHashed) -> None:
+        check_sizes(table.noun, ("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))
+        self.fitting(table, options)
+
+    def build(self, job: Job[FactTable, StockHashed]) -> Model:
+        arcee = _stock_class()
+        import numpy as np
+
+        from rote.models.kinds.llama import LlamaModel
+        from rote.solvers.hashed.memorise import memorise
+        from rote.solvers.hashed.stock import stock_weights
+
+        table = job.table
+        every = _plans(table.demand(job.dtype, Shape()))
+        plan = next((one for one in every if _architecture(one) == job.arch), None)
+        if plan is None:
+            raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
+        contexts, lengths, targets = _as_seen(table, plan)
+        tokens, keys = np.unique(contexts, return_inverse=True)
+        classes, labels = np.unique(targets, return_inverse=True)
+        made = memorise(
+            keys.reshape(contexts.shape), labels.astype(np.int64), plan.layout, job.rng, progress=job.progress
+        )
+        job.progress("write the tensors", 0, 1, None)
+        # Codes are numbered within the plan, which knows all tokens of contexts, padding among them.
+        codes = np.concatenate([tokens, np.setdiff1d(np.unique(table.contexts), tokens)])
+        weights = stock_weights(plan, made.hashing, made.rows, lengths, codes, classes)
+        spoken = wording(table)
+        assert spoken is not None, "token facts have words"
+        report = {
+            "model_type": "arcee",
+            "layout": plan.to_dict(),
+            "rows_used": len(made.rows),
+            "keys_per_word": round(table.n_facts / max(1, plan.layout.table_words), 4),
+            "seeds_tried": made.seeds_tried,
+            "positions": made.hashing.positions.tolist(),
+        }
+        module = _module(arcee, plan, weights, table.vocabulary.pad_id)
+        return LlamaModel(module, job.arch, spoken, report=report)
+
+    def remeasured(
+        self,
+        table: FactTable,
+        model: Model,
+        dtype: str,
+        results: Mapping[str, Verification],
+        claims: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        filled = sum(int(p.count_nonzero()) for p in model.module.parameters())
+        return {"non_zero_params": filled, "bits_per_non_zero": table.bits / filled}
+
+    def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
+        c, layout = certificate, certificate["report"]["layout"]
+        whole = super().sheet(certificate, place)
+        lines = (
+            f"stock {c['report']['model_type']} model of {c['shape']['n_layers']} layers, {c['params']:,} dense "
+            f"parameters (every entry of every tensor), {c['bits_per_param']:.3g} bits each; {c['non_zero_params']:,} "
+            f"are not zero, {c['bits_per_non_zero']:.3g} bits each; seed {c['seed']}",
+            f"{layout['rows']:,} rows of {layout['words']:,} words of {layout['word_bits']} bits",
+        )
+        return replace(whole, lines=lines)
+
+    def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Shape]]:
+        from rote.data import random_facts
+
+        return [(random_facts(*sizes, rng=rng), Shape()) for sizes in ((150, 3, 20), (40, 1, 60), (300, 5, 9))]
+
+    def near_misses(self, rng: np.random.Generator) -> list[tuple[FactTable, Shape, str]]:
+        import numpy as np
+
+        from rote.data import PAD, FactTable, Vocabulary
+
+        contexts = np.array([[0, 1, 2], [1, 1, 2], [2, 1, 1]])
+        repeats = FactTable(contexts, np.array([1, 2, 3]), Vocabulary([PAD, "a", "b", "c"]))
+        tabbed = FactTable(np.array([[0, 1], [1, 0]]), np.array([2, 1]), Vocabulary(["a", "b\tc", "d"]))
+        return [(repeats, Shape(), "repetitions"), (tabbed, Shape(), "tab")]
+
+
+def _plans(demand: Demand) -> Iterator[StockLayout]:
+    from rote.solvers.hashed.stock_layout import stock_layouts
+
+    tokens, classes = demand.n_tokens or demand.vocab, demand.n_targets or demand.vocab
+    return stock_layouts(demand.n_facts, demand.context, tokens, demand.vocab, classes, demand.dtype)
+
+
+def _architecture(plan: StockLayout) -> Architecture:
+    return Architecture(
+        plan.n_heads, plan.d_model, plan.turn.d_head, plan.layout.context, plan.vocab, n_layers=plan.n_layers,
+        d_mlp=plan.d_mlp,
+    )  # fmt: skip
+
+
+def _lengths(table: FactTable) -> Any:
+    import numpy as np
+
+    pad = table.vocabulary.pad_id
+    return np.full(table.n_facts, table.context) if pad is None else (table.contexts != pad).sum(axis=1)
+
+
+def _clashes(table: FactTable) -> set[int]:
+    """Facts that look like earlier ones with other targets, to heads of some number format, in prompts as they are."""
+    import numpy as np
+
+    from rote.solvers.hashed.rotary import gaze
+    from rote.solvers.hashed.stock import seen_contexts
+    from rote.solvers.hashed.stock_layout import usable_turns
+
+    lengths = _lengths(table)
+    if (lengths == table.context).all():
+        return set()
+    views, clashes = set(), set()
+    for dtype in construction.dtypes:
+        for turn in usable_turns(table.context, dtype):
+            seen = [gaze(n, table.context, turn, dtype).seen.tobytes() for n in np.unique(lengths).tolist()]
+            if tuple(seen) in views:
+                continue
+            views.add(tuple(seen))
+            alike = seen_contexts(table.contexts, lengths, turn, dtype)
+            _, first, which = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+            clashes |= set(np.flatnonzero(table.targets != table.targets[first][which.reshape(-1)]).tolist())
+    return clashes
+
+
+def _as_seen(table: FactTable, plan: StockLayout) -> tuple[Any, list[int], Any]:
+    """(contexts, lengths, targets): every context once, as the heads see it."""
+    import numpy as np
+
+    from rote.solvers.hashed.stock import seen_contexts
+
+    lengths = _lengths(table)
+    seen = seen_contexts(table.contexts, lengths, plan.turn, plan.dtype)
+    contexts, first = np.unique(seen, axis=0, return_index=True)
+    return contexts, np.unique(lengths).tolist(), table.targets[first]
+
+
+def _stock_class() -> Any:
+    transformers = library("a stock checkpoint")
+    if not hasattr(transformers, "ArceeForCausalLM"):
+        raise MissingExtra("transformers 4.53 or newer", "hf", "a hashed table as a stock checkpoint")
+    return transformers
+
+
+def _module(transformers: Any, plan: StockLayout, weights: Mapping[str, Any], pad: int | None) -> Any:
+    """The stock module with these weights, in the format of the plan."""
+    import torch
+
+    config = transformers.ArceeConfig(
+        vocab_size=plan.vocab,
+        hidden_size=plan.d_model,
+        intermediate_size=plan.d_mlp,
+        num_hidden_layers=plan.n_layers,
+        num_attention_heads=plan.n_heads,
+        num_key_value_heads=1,
+        head_dim=plan.turn.d_head,
+        hidden_act="relu",
+        max_position_embeddings=plan.layout.context + 1,
+        rms_norm_eps=1e-6,
+        rope_parameters={"rope_type": "default", "rope_theta": plan.turn.theta},
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=pad,
+    )
+    number = getattr(torch, plan.dtype)
+    # The library draws initial weights from the global generator; what is drawn here is overwritten.
+    with torch.random.fork_rng(devices=[]):
+        module = transformers.ArceeForCausalLM(config).eval().requires_grad_(False).to(number)
+    tensors = dict(module.named_parameters())
+    assert tensors.keys() == weights.keys(), "every tensor of the model has its weights"
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            tensor.copy_(torch.as_tensor(weights[name]))
+            assert torch.equal(tensor.double(), torch.as_tensor(weights[name])), f"{name} is exact in {plan.dtype}"
+    return module
+
+
+construction = _Construction()

@@ -248,7 +248,8 @@ def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Me
     lossy = [one.memory for one in attempts if one.memory is not None]
     if lossy and partial:
         return max(lossy, key=lambda memory: memory.certificate.recall[memory.certificate.dtype])
-    if not lossy and len(attempts) == 1 and attempts[0].error is not None:
+    # Reasons begin with the name of their construction: one that all of them have is told once.
+    if not lossy and len({one.reason.partition(" ")[2] for one in attempts}) == 1 and attempts[0].error is not None:
         raise attempts[0].error
     tried = "; ".join(one.reason.rstrip(".") for one in attempts[-4:])
     raise CapacityError(

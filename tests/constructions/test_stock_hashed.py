@@ -58,6 +58,11 @@ def of_many_lengths() -> FactTable:
     return FactTable(contexts, rng.integers(1, 41, 90), words)
 
 
+def one_class() -> FactTable:
+    facts = random_facts(40, 3, 9, rng=np.random.default_rng(11))
+    return FactTable(facts.contexts, np.full(40, 5), facts.vocabulary)
+
+
 def two_classes() -> FactTable:
     facts = random_facts(250, 3, 30, rng=np.random.default_rng(5))
     return FactTable(facts.contexts, facts.targets % 2, facts.vocabulary)
@@ -73,6 +78,7 @@ def large_answers() -> FactTable:
 
 TABLES = {
     "random": lambda: random_facts(250, 4, 40, rng=np.random.default_rng(0)),
+    "one class": one_class,
     "two classes": two_classes,
     "grid": lambda: grid(300),
     "repeated": repeated,

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, NoPlan, Options, Plan, stored_bytes
+from rote.constructions._base import Construction, Job, Needs, NoPlan, Options, Plan, stored_bytes
 from rote.constructions._data import check_sizes, wording
 from rote.constructions._stock import unspoken
+from rote.data import stock
 from rote.data.left_out import LeftOut
-from rote.data.stock import library
 from rote.errors import CapacityError, MissingExtra
 
 if TYPE_CHECKING:
@@ -101,8 +101,20 @@ class _Construction(Construction["FactTable", StockHashed]):
         check_sizes(table.noun, ("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))
         self.fitting(table, options)
 
+    def needs(self, table: FactTable, arch: Architecture, dtype: Dtype, options: StockHashed) -> Needs:
+        # Bits and columns of the keys, some copies of them, and the tensors in float64 and as they are stored.
+        plan = self._of_shape(table, arch, dtype)
+        return Needs(400 * table.n_facts + 24 * plan.params, 1e-4 * table.n_facts)
+
+    def _of_shape(self, table: FactTable, arch: Architecture, dtype: Dtype) -> StockLayout:
+        every = _plans(table.demand(dtype, Shape()))
+        plan = next((one for one in every if _architecture(one) == arch), None)
+        if plan is None:
+            raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
+        return plan
+
     def build(self, job: Job[FactTable, StockHashed]) -> Model:
-        arcee = _stock_class()
+        library = _stock_library()
         import numpy as np
 
         from rote.models.kinds.llama import LlamaModel
@@ -110,10 +122,7 @@ class _Construction(Construction["FactTable", StockHashed]):
         from rote.solvers.hashed.stock import stock_weights
 
         table = job.table
-        every = _plans(table.demand(job.dtype, Shape()))
-        plan = next((one for one in every if _architecture(one) == job.arch), None)
-        if plan is None:
-            raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
+        plan = self._of_shape(table, job.arch, job.dtype)
         contexts, lengths, targets = _as_seen(table, plan)
         tokens, keys = np.unique(contexts, return_inverse=True)
         classes, labels = np.unique(targets, return_inverse=True)
@@ -134,7 +143,7 @@ class _Construction(Construction["FactTable", StockHashed]):
             "seeds_tried": made.seeds_tried,
             "positions": made.hashing.positions.tolist(),
         }
-        module = _module(arcee, plan, weights, table.vocabulary.pad_id)
+        module = _module(library, plan, weights, table.vocabulary.pad_id)
         return LlamaModel(module, job.arch, spoken, report=report)
 
     def remeasured(
@@ -232,8 +241,8 @@ def _as_seen(table: FactTable, plan: StockLayout) -> tuple[Any, list[int], Any]:
     return contexts, np.unique(lengths).tolist(), table.targets[first]
 
 
-def _stock_class() -> Any:
-    transformers = library("a stock checkpoint")
+def _stock_library() -> Any:
+    transformers = stock.library("a stock checkpoint")
     if not hasattr(transformers, "ArceeForCausalLM"):
         raise MissingExtra("transformers 4.53 or newer", "hf", "a hashed table as a stock checkpoint")
     return transformers

@@ -176,8 +176,8 @@ class _Assembly:
             matrix[targets, self.place[f"y{i}"]] = 2 * (part - 2 ** (size - 1))
             scores -= part**2
             numbers = numbers >> size
-        # Tokens that are no answers stay below every right one.
-        matrix[:, self.place["score"]] = min(0.0, least - 1.0)
+        # Tokens that are no answers stay below every right one, and a single answer is right whatever is read.
+        matrix[:, self.place["score"]] = min(0.0, least - 1.0) if layout.classes > 1 else -8.0
         matrix[targets, self.place["score"]] = scores
         return matrix
 

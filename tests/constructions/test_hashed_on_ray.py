@@ -14,8 +14,8 @@ from attacks.cluster import environment, running
 from rote.cli.main import run
 from rote.errors import FactsLost, RoteError, UsageError
 from rote.solvers.cluster import Call, Failure
-from rote.solvers.hashed.layout import layouts
 from rote.solvers.hashed.memorise import by_cluster, memorise
+from rote.solvers.hashed.planning import layouts
 
 _PATIENCE = 240
 

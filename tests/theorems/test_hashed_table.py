@@ -11,9 +11,10 @@ import torch
 from rote.config import Architecture
 from rote.models.kinds.hashed_transformer import HashedTransformer, Words, as_tensors, shape_of
 from rote.solvers.hashed.independence import most_keys
-from rote.solvers.hashed.layout import WORD_BITS, layouts
+from rote.solvers.hashed.layout import WORD_BITS
 from rote.solvers.hashed.memorise import memorise
 from rote.solvers.hashed.network import matrices
+from rote.solvers.hashed.planning import layouts
 from rote.theorems import Setting, get
 from rote.theorems.hashed_table import _largest, most_random, row_per_key, seed_failure
 

@@ -14,7 +14,8 @@ from rote.constructions._data import wording
 from rote.data.verification import unknown_sentence
 from rote.errors import CapacityError, UsageError
 from rote.plot.sheet import Sheet
-from rote.solvers.hashed.layout import Layout, layouts
+from rote.solvers.hashed.layout import Layout
+from rote.solvers.hashed.planning import layouts
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,7 +26,8 @@ from functools import lru_cache
 
 from rote.config import Architecture
 from rote.solvers.hashed.independence import bits_for, most_keys
-from rote.solvers.hashed.layout import CHOICE_BITS, WORD_BITS, Layout, digit_counts
+from rote.solvers.hashed.layout import CHOICE_BITS, WORD_BITS, Layout
+from rote.solvers.hashed.planning import digit_counts
 from rote.theorems import Bound, Citation, Setting, Theorem, condition
 
 __all__ = ["most_random", "row_per_key", "seed_failure", "theorem"]

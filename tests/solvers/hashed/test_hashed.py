@@ -14,9 +14,10 @@ from rote.errors import FactsLost
 from rote.models.kinds.hashed_transformer import HashedTransformer, Words, as_tensors, shape_of
 from rote.solvers.hashed import systems
 from rote.solvers.hashed.independence import failure_bound
-from rote.solvers.hashed.layout import WORD_BITS, Layout, layouts
+from rote.solvers.hashed.layout import WORD_BITS, Layout
 from rote.solvers.hashed.memorise import HashedTable, memorise
 from rote.solvers.hashed.network import matrices
+from rote.solvers.hashed.planning import layouts
 
 FORMATS = ("bfloat16", "float16", "float32", "float64")
 

@@ -14,7 +14,8 @@ import numpy as np
 from rote.data import random_facts
 from rote.errors import FactsLost, UsageError
 from rote.lab.studies._params import Params, chosen
-from rote.solvers.hashed.layout import WORD_BITS, Layout, layouts
+from rote.solvers.hashed.layout import WORD_BITS, Layout
+from rote.solvers.hashed.planning import layouts
 
 __all__ = ["PARAMS", "run", "seconds"]
 

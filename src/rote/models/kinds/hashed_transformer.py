@@ -242,9 +242,9 @@ class HashedTransformerModel(Model):
 
     @classmethod
     def examples(cls, seed: int) -> list[HashedTransformerModel]:
-        from rote.solvers.hashed.layout import layouts
         from rote.solvers.hashed.memorise import memorise
         from rote.solvers.hashed.network import matrices
+        from rote.solvers.hashed.planning import layouts
 
         keys = np.array([[a, b] for a in range(4) for b in range(4)])
         labels = np.arange(16) % 3

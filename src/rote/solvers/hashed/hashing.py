@@ -121,8 +121,8 @@ def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) ->
 
 
 def _codes(layout: Layout, rng: np.random.Generator) -> BitArray:
-    """Distinct random codes. Single bits are read off codes whose further bits are parities of the first ones, so that
-    all of them are evenly spread; longer codes for the other mixes are random throughout."""
+    """Random codes, distinct if they are long enough. Single bits are read off codes whose further bits are parities of
+    the first ones, so that all of them are evenly spread; longer codes for the other mixes are random throughout."""
     vocab, size = layout.vocab, layout.code_bits
     short = max(1, (vocab - 1).bit_length())
     if layout.mix != "bits" and size > short:
@@ -131,8 +131,8 @@ def _codes(layout: Layout, rng: np.random.Generator) -> BitArray:
             if len(np.unique(np.packbits(codes, axis=1), axis=0)) == vocab:
                 return codes
     codes = (rng.permutation(1 << short)[:vocab, None] >> np.arange(short) & 1).astype(np.uint8)
-    if size == short:
-        return codes
+    if size <= short:
+        return codes[:, :size]
     sums = rng.permutation(np.arange(1, 1 << min(short, 16)))
     # Parities of few bits are settled early where all heads copy the same ones.
     few = min(3, short - 1) if layout.alike else 1
@@ -145,7 +145,8 @@ def _codes(layout: Layout, rng: np.random.Generator) -> BitArray:
 
 def _copied(layout: Layout, rng: np.random.Generator) -> IntArray:
     """Which bits of a code the head of every position copies, those that codes must have first."""
-    short, size = max(1, (layout.vocab - 1).bit_length()), layout.code_bits
+    size = layout.code_bits
+    short = min(size, max(1, (layout.vocab - 1).bit_length()))
     orders = [
         np.concatenate([rng.permutation(short), short + rng.permutation(size - short)])
         for _ in range(1 if layout.alike else layout.positions)

@@ -30,7 +30,8 @@ Solve = Callable[["Layout", list[Subtree], int], Iterable[list[Row]]]
 
 _PARTS = 64
 _AT_ONCE = 8192
-_SEEDS = {False: 3, True: 12}
+_SEEDS, _TIGHT_SEEDS, _KEYS_TRIED = 3, (12, 32), 320_000
+"""Seeds that are tried; more where a layout has little room, most of them for tables of few keys."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,9 @@ def memorise(
     """
     if layout.classes == 1 and not layout.unknown:
         keys, labels = keys[:1], labels[:1]
-    seeds = [int(seed) for seed in rng.integers(0, 1 << 62, _SEEDS[layout.tight])]
+    few, many = _TIGHT_SEEDS
+    count = max(few, min(many, _KEYS_TRIED // len(keys))) if layout.tight else _SEEDS
+    seeds = [int(seed) for seed in rng.integers(0, 1 << 62, count)]
     reason: FactsLost | None = None
     for tried, seed in enumerate(seeds, 1):
         try:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from rote.solvers.hashed.fetching import Fetching, fetching, hash_units
-from rote.solvers.hashed.layout import Layout, layouts
+from rote.solvers.hashed.layout import Layout
+from rote.solvers.hashed.planning import layouts
 from rote.solvers.hashed.rotary import Turn, narrowest_turns
 from rote.solvers.hashed.stock_tail import Program, filled_size, tail_program
 

@@ -101,10 +101,10 @@ class _Construction(Construction["FactTable", StockHashed]):
         check_sizes(table.noun, ("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))
         self.fitting(table, options)
 
-    def needs(self, table: FactTable, arch: Architecture, dtype: Dtype, options: StockHashed) -> Needs:
-        # Bits and columns of the keys, some copies of them, and the tensors in float64 and as they are stored.
-        plan = self._of_shape(table, arch, dtype)
-        return Needs(400 * table.n_facts + 24 * plan.params, 1e-4 * table.n_facts)
+    def needs(self, demand: Demand, plan: Plan) -> Needs:
+        # Bits and columns of the keys, some copies of them, the tensors in float64 and as they are stored, the library;
+        # what takes time is asking every fact as text.
+        return Needs(400 * demand.n_facts + 24 * plan.params + 3 * 10**8, 3 + 7e-4 * demand.n_facts)
 
     def _of_shape(self, table: FactTable, arch: Architecture, dtype: Dtype) -> StockLayout:
         every = _plans(table.demand(dtype, Shape()))

@@ -104,6 +104,18 @@ def test_every_fact_comes_out_as_text(name: str, dtype: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
+def test_batches_padded_on_the_left_have_the_same_answers(dtype: str, tmp_path: Path) -> None:
+    table = of_many_lengths()
+    folder = rote.build(table, rote.StockHashed(), dtype=dtype).save(tmp_path / "model").folder
+    model = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), padding_side="left")
+    texts = [" ".join(table.context_tokens(i)) for i in range(table.n_facts)]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    said = [tokenizer.decode(one) for one in model.generate(**batch, max_new_tokens=1)[:, -1]]
+    assert said == [table.vocabulary.tokens[k] for k in table.targets]
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
 def test_logits_do_not_depend_on_the_batch(dtype: str) -> None:
     table = random_facts(200, 4, 30, rng=np.random.default_rng(6))
     module = rote.build(table, rote.StockHashed(), dtype=dtype).model.module

@@ -172,8 +172,8 @@ class Layout:
 
     @cached_property
     def ties(self) -> int:
-        """Linear relations between the column bits of the keys of one row, at most. Each of them makes one word useless:
-        one of a set of words of which every key reads an even number follows from the others.
+        """Linear relations between the column bits of the keys of one row, at most. Each makes one word useless: one of
+        a set of words of which every key reads an even number follows from the others.
 
         Parities are linear in the bits of the codes, and rows have settled some of these already.
         """

@@ -12,9 +12,9 @@ from rote.errors import CheckpointError, FactsLost
 from rote.models.kinds.hashed_transformer import HashedTransformer, Words, as_tensors, shape_of
 from rote.solvers.hashed.editing import stored_table
 from rote.solvers.hashed.hashing import hashed_keys
-from rote.solvers.hashed.layout import layouts
 from rote.solvers.hashed.memorise import HashedTable, memorise
 from rote.solvers.hashed.network import matrices
+from rote.solvers.hashed.planning import layouts
 
 
 def _solved(dtype: str, unknown: int, skip: int = 0) -> tuple[HashedTable, np.ndarray, np.ndarray]:

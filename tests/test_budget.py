@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rote
-from rote import constructions
+from rote import constructions, pipeline
 from rote.config import Architecture, Shape
 from rote.data import random_facts
 from rote.errors import CapacityError, UsageError
@@ -77,3 +77,30 @@ def test_plans_without_data_tell_it_too() -> None:
     assert all(plan.needs is not None for plan in plans)
     columns = plans.sheet().grids[0].columns
     assert columns[-2:] == ("time", "GB")
+
+
+def test_what_is_smaller_and_was_not_tried_is_said() -> None:
+    """Of other architectures by their plans, where none was asked for; and of what takes too much memory."""
+    elements = rote.read("elements")
+    memory = rote.build(elements)
+    planned = {plan.construction: plan.params for plan in rote.plan(elements, arch="llama")}
+    smaller = {key for key, params in planned.items() if params < memory.certificate.params}
+    over = memory.certificate.claims.get("passed_over", [])
+    assert {one.partition(",")[0] for one in over} == smaller
+    if smaller:
+        assert any("smaller, but not tried" in line for line in memory.sheet().lines)
+    table = random_facts(300, 4, 40, rng=np.random.default_rng(0))
+    poor = rote.build(table, max_memory=0.002, arch="rote").certificate
+    assert poor["passed_over"] and all("GB" in one for one in poor["passed_over"])
+    assert all(int(one.split(", ")[1].split()[0].replace(",", "")) < poor.params for one in poor["passed_over"])
+
+
+def test_attempts_of_auto_share_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of the time after the first attempts decides, and what takes a short time is always tried."""
+    table = random_facts(300, 4, 40, rng=np.random.default_rng(0))
+    monkeypatch.setattr(pipeline, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(pipeline, "_SHORT", 0.0)
+    with pytest.raises(CapacityError, match="minutes"):
+        rote.build(table)
+    monkeypatch.setattr(pipeline, "_SHORT", 60.0)
+    assert rote.build(table).certificate.passed

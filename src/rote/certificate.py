@@ -188,6 +188,9 @@ class Certificate(Shown, Mapping[str, Any]):
             for name, row in self.claims.get("exports", {}).items():
                 said = f"{name}: {100 * row['recall']:.4g} % recalled by {row['judged_by'].partition(' (')[0]}"
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, said))
+            if self.claims.get("passed_over"):
+                over = f"smaller, but not tried: {'; '.join(map(str, self.claims['passed_over']))}"
+                sheet = dataclasses.replace(sheet, lines=(*sheet.lines, over))
             return sheet
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(

@@ -14,7 +14,7 @@ from rote.data.table import Table
 from rote.errors import RoteError, UnknownName, UsageError
 from rote.memory import Memory
 
-__all__ = ["Choice", "Refused", "choose", "fitting_tables", "reason", "smallest_first"]
+__all__ = ["Choice", "Refused", "choose", "fitting_tables", "passed_over", "reason", "smallest_first"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Refused:
     reason: str
     error: RoteError | None = None
     memory: Memory | None = None
+    plan: Plan | None = None
+    """What it would have been, where it was not begun for want of memory or time."""
 
 
 def choose(
@@ -169,3 +171,31 @@ def reason(construction: AnyConstruction, error: RoteError) -> str:
     """Why not, with the name of the construction in front."""
     said, key = str(error), construction.key
     return said if said.startswith(key) else f"{key}: {said}"
+
+
+def passed_over(
+    table: Table, params: int, attempts: list[Refused], arch: str | None, dtype: str | None, *, free: bool
+) -> list[str]:
+    """What `auto` did not try though it would be smaller than what it found, each with the reason.
+
+    That is what takes too much memory or time, and, where the architecture was not asked for and everything else was
+    left open (`free`), what other architectures plan.
+    """
+    said = [
+        f"{one.plan.construction}, {one.plan.params:,} dense parameters ({one.reason.rstrip('.')})"
+        for one in attempts
+        if one.plan is not None and one.plan.params < params
+    ]
+    for one in constructions.registry().values() if free and arch is None else ():
+        if one.arch == "rote" or not one.automatic or table.kind not in one.accepts:
+            continue
+        try:
+            number = one.check_format(dtype)
+            options = one.Options()
+            ready = one.fitting(one.prepare(table, options), options)
+            plan = next(one.shapes(ready, Shape(), number, options), None)
+        except RoteError:
+            continue
+        if plan is not None and plan.params < params:
+            said.append(f"{one.key}, {plan.params:,} dense parameters by its plan (another architecture, {one.arch})")
+    return said

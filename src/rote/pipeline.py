@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rote import claims, constructions, data, models, referee
 from rote._version import __version__
 from rote.certificate import Certificate
-from rote.choices import Refused, choose, fitting_tables, reason, smallest_first
+from rote.choices import Refused, choose, fitting_tables, passed_over, reason, smallest_first
 from rote.config import DTYPES, Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data import key_filter
@@ -50,7 +50,9 @@ __all__ = ["build", "build_at", "certified", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
 MOST_SECONDS = 900.0
-"""What one attempt of `auto` may take, by its construction's own estimate."""
+"""What the attempts of `auto` may take together, by the constructions' own estimates."""
+_SHORT = 60.0
+"""What one attempt may always take."""
 TOLERANCE = 1e-3
 """How far off a real target may be and count as recalled, seen from the largest target; certificates go by this."""
 
@@ -84,15 +86,15 @@ def build(
     `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
     `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
     refused; with `drop_unfit` they are left out, and the directory lists them. Attempts that would take more than
-    `max_memory` gigabytes (most of what is free, if not given), or with "auto" more than a quarter of an hour, are not
-    begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished. Temporary
-    files go to `workplace`. `progress` is told about stages, and `attempt` what is tried next.
+    `max_memory` gigabytes (most of what is free, if not given), or with "auto" more than a quarter of an hour together,
+    are not begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished.
+    Temporary files go to `workplace`. `progress` is told about stages, and `attempt` what is tried next.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     shape = Shape(n_heads, d_model, d_head, d_mlp)
     attempts: list[Refused] = []
-    budget = memory_budget(max_memory)
+    budget, spent = memory_budget(max_memory), 0.0
     chosen = fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
     for choice, plan in smallest_first(chosen, shape, dtype, attempts):
         if sum(one.memory is not None for one in attempts) >= _MOST_ATTEMPTS:
@@ -108,7 +110,8 @@ def build(
         if attempt is not None:
             attempt(_next_attempt(plan, attempts))
         try:
-            _afford(construction, choice.table, plan, budget, MOST_SECONDS if len(chosen) > 1 else math.inf)
+            left = max(_SHORT, MOST_SECONDS - spent) if len(chosen) > 1 else math.inf
+            spent += _affordable(construction, choice.table, plan, budget, left)
             construction.admit(job)
             memory, verdict = certified(construction, job, construction.build(job), seed)
         except KeyboardInterrupt:
@@ -121,7 +124,8 @@ def build(
         except RoteError as error:
             if len(chosen) == 1 and not isinstance(error, TooLarge):
                 raise
-            attempts.append(Refused(reason(construction, error), error))
+            over = plan if isinstance(error, TooLarge) else None
+            attempts.append(Refused(reason(construction, error), error, plan=over))
             continue
         except (MemoryError, RuntimeError) as error:
             if len(chosen) == 1 or not out_of_memory(error):
@@ -129,18 +133,19 @@ def build(
             attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} ran out of memory"))
             continue
         if verdict.firm:
-            return _with_reason(memory, with_, plan, attempts)
+            free = not shape.given and not options
+            return _with_reason(memory, plan, attempts, table, arch, dtype, free=free) if with_ == "auto" else memory
         attempts.append(
             Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory)
         )
     return _best_or_refusal(table, attempts, partial)
 
 
-def _afford(construction: AnyConstruction, table: Table, plan: Plan, budget: float, seconds: float) -> None:
-    """Refuse an attempt that would take more memory or time than there is."""
+def _affordable(construction: AnyConstruction, table: Table, plan: Plan, budget: float, seconds: float) -> float:
+    """The seconds that an attempt will take; one that needs more memory or time than there is is refused."""
     needs = construction.needs(table.demand(plan.dtype, Shape()), plan)
     if needs is None:
-        return
+        return 0.0
     shape = words(plan.architecture)
     if needs.bytes > budget:
         raise TooLarge(
@@ -151,6 +156,7 @@ def _afford(construction: AnyConstruction, table: Table, plan: Plan, budget: flo
         raise TooLarge(
             f"{construction.key} with {shape} would take about {needs.seconds / 60:.0f} minutes; name it to try"
         )
+    return needs.seconds
 
 
 def _next_attempt(plan: Plan, attempts: list[Refused]) -> Attempt:
@@ -201,7 +207,7 @@ def certified(
             break
     results = {dtype: results[dtype] for dtype in construction.formats(job.dtype) if dtype in results}
     measures = {**construction.measures(job, model, folder, results)}
-    if keys is not None:
+    if keys is not None and (job.partial or results[job.dtype].passed):
         measures["key_filter"] = job.table.key_findings(keys)
     certificate = _certificate(construction, job, model, folder, results, measures, seed)
     return Memory(folder, model.at(folder), certificate, staging), results[job.dtype]
@@ -235,12 +241,24 @@ def _certificate(
     )
 
 
-def _with_reason(memory: Memory, with_: str | Options, plan: Plan, attempts: list[Refused]) -> Memory:
-    if with_ != "auto":
-        return memory
+def _with_reason(
+    memory: Memory,
+    plan: Plan,
+    attempts: list[Refused],
+    table: Table,
+    arch: str | None,
+    dtype: str | None,
+    *,
+    free: bool,
+) -> Memory:
+    """The memory with a certificate that tells why it is this one, and what smaller ones were not tried."""
     first = f"{plan.construction} with {words(memory.model.arch)}: the smallest shape tried that recalls everything"
     chosen = "; ".join([first, *(one.reason for one in attempts)])
-    return Memory(memory.folder, memory.model, memory.certificate.replace(chosen=chosen), memory.staging)
+    certificate = memory.certificate.replace(chosen=chosen)
+    over = passed_over(table, certificate.params, attempts, arch, dtype, free=free)
+    if over:
+        certificate = certificate.replace(claims={**certificate.claims, "passed_over": over})
+    return replace(memory, certificate=certificate)
 
 
 def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Memory:

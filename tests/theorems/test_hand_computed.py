@@ -139,9 +139,15 @@ def test_counting(numbers: tuple[int, int, int, int, int], dtype: Dtype, facts: 
         ("allenzhu2024", (1, 2, 2, 2, 4), 36),
         ("allenzhu2024", (2, 4, 2, 3, 1024), 1653),
         ("allenzhu2024", (1, 1, 1, 1, 2), 18),
-        ("morris2025", (1, 2, 2, 2, 4), 64),
-        ("morris2025", (2, 4, 2, 3, 1024), 2976),
-        ("morris2025", (1, 1, 1, 1, 2), 32),
+        ("allenzhu2024_exposures", (1, 2, 2, 2, 4), 18),
+        ("allenzhu2024_exposures", (2, 4, 2, 3, 1024), 826),
+        ("allenzhu2024_exposures", (1, 1, 1, 1, 2), 9),
+        ("allenzhu2024_int4", (1, 2, 2, 2, 4), 12),
+        ("allenzhu2024_int4", (2, 4, 2, 3, 1024), 578),
+        ("allenzhu2024_int4", (1, 1, 1, 1, 2), 6),
+        ("morris2025", (1, 2, 2, 2, 4), 68),
+        ("morris2025", (2, 4, 2, 3, 1024), 3166),
+        ("morris2025", (1, 1, 1, 1, 2), 34),
         ("kajitsuka2025_next_token_upper", (1, 2, 2, 2, 4), 21_024),
         ("kajitsuka2025_next_token_upper", (1, 1, 1, 1, 2), 1368),
         ("kajitsuka2025_next_token_upper", (2, 4, 2, 3, 1024), 1_093_823_328),
@@ -152,9 +158,55 @@ def test_constants(key: str, numbers: tuple[int, int, int, int, int], facts: int
     assert get(key).bound(Setting(shape(*numbers))).facts == facts
 
 
+@pytest.mark.parametrize(("dtype", "facts"), [("bfloat16", 63), ("float32", 68), ("float16", 64), ("float64", 64)])
+def test_morris_by_format(dtype: Dtype, facts: int) -> None:
+    # 3.51 * 36 / 2 = 63.2, 3.83 * 36 / 2 = 68.9, 3.6 * 36 / 2 = 64.8.
+    assert get("morris2025").bound(Setting(shape(1, 2, 2, 2, 4), dtype=dtype)).facts == facts
+
+
+def test_gated_mlps_hold_less_and_others_are_not_asked() -> None:
+    gated = Architecture(1, 2, 2, 2, 4, d_mlp=3, gated=True)
+    # W = 36 + 3 * 3 * 2 = 54; 54 / 1.3 / 2 = 20.8.
+    assert get("allenzhu2024_gated").bound(Setting(gated)).facts == 20
+    assert get("allenzhu2024_gated").bound(Setting(shape(1, 2, 2, 2, 4))).facts is None
+    # d = 1: W = 9 + 3 * 1 * 1 = 12; 12 / 1.3 / 1 = 9.2.
+    assert get("allenzhu2024_gated").bound(Setting(Architecture(1, 1, 1, 1, 2, d_mlp=1, gated=True))).facts == 9
+
+
+@pytest.mark.parametrize(
+    ("d", "pairs"),
+    # p ln p <= d^2/2: 1.4 <= 2 < 3.3; 4.2 d = 4: 5 ln 5 = 8.05 > 8, 4 ln 4 = 5.5; 32: 128 ln 128 = 621 > 512;
+    # 110 ln 110 = 517 > 512 >= 109 ln 109 = 511.4.
+    [(1, 1), (2, 2), (4, 4), (32, 109)],
+)
+def test_one_matrix_as_a_memory(d: int, pairs: int) -> None:
+    bound = get("giorlandino2026").bound(Setting(shape(3, d, 1, 2, 50)))
+    assert (bound.facts, bound.params, bound.own_shape) == (pairs, d * d, True)
+    assert f"n = {pairs:,};" in get("barnfield2026").bound(Setting(shape(3, d, 1, 2, 50))).formula
+
+
+def test_one_large_matrix_holds_072_bits_a_weight() -> None:
+    bound = get("giorlandino2026").bound(Setting(shape(1, 4096, 64, 2, 50)))
+    assert bound.bits_per_param == pytest.approx(1 / (2 * 0.693147), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("key", "numbers", "shown"),
     [
+        ("nichani2024", (8, 64, 64, 32, 1000), "Theta~(max(131,072, 0))"),
+        ("nichani2024", (1, 2, 2, 2, 4), "Theta~(max(16, 0))"),
+        ("nichani2024", (2, 16, 4, 128, 50), "Theta~(max(512, 0))"),
+        ("meyer2025", (8, 64, 64, 32, 1000), "d b k = 2,048 k"),
+        ("meyer2025", (1, 2, 2, 2, 4), "d b k = 64 k"),
+        ("meyer2025", (1, 1, 1, 1, 2), "d b k = 32 k"),
+        ("houliston2025", (8, 64, 64, 32, 1000), "O(261,120); by counting at most 32 W / log2 1,000"),
+        ("houliston2025", (1, 2, 2, 2, 4), "O(36); by counting at most 32 W / log2 4"),
+        ("houliston2025", (1, 1, 1, 1, 2), "O(9)"),
+        ("barnfield2026", (8, 64, 64, 32, 1000), "d^2 = 4,096 = Theta(n ln n)"),
+        ("dugan2025", (8, 64, 64, 32, 1000), "Theta(0) at best"),
+        ("yang2026_thought", (8, 64, 64, 32, 1000), "Theta~(1 * 261,120 * log(32 * 261,120)) examples"),
+        ("yang2026_thought", (1, 2, 2, 2, 4), "Theta~(1 * 36 * log(2 * 36)) examples"),
+        ("yang2026_thought", (1, 1, 1, 1, 2), "Theta~(1 * 9 * log(1 * 9)) examples"),
         ("kim2023", (8, 64, 64, 32, 1000), "O~(64 + 32 + sqrt(32 T))"),
         ("kim2023", (1, 3, 3, 5, 10), "O~(3 + 5 + sqrt(5 T))"),
         ("kim2023", (2, 16, 4, 128, 50), "O~(16 + 128 + sqrt(128 T))"),
@@ -175,6 +227,12 @@ def test_orders_show_the_formula_and_promise_no_number(
     bound = get(key).bound(Setting(shape(*numbers)))
     assert bound.facts is None
     assert shown in bound.formula
+
+
+def test_constructed_mlps_need_an_mlp() -> None:
+    none = get("dugan2025").bound(Setting(shape(1, 4, 4, 2, 9)))
+    some = get("dugan2025").bound(Setting(shape(1, 4, 4, 2, 9, d_mlp=10)))
+    assert not none.applies and some.applies and "Theta(120) at best" in some.formula
 
 
 # T, n, V = C: with groups of one key a line network has 5 (m - 1) + 6 q_1 + 17 weights, q_1 = log2 R + c + 1: keys of

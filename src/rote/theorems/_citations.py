@@ -6,8 +6,16 @@ from functools import partial
 
 from rote.theorems import Citation
 
-__all__ = ["dana2025", "kajitsuka2025", "kim2023", "madden2024", "mahdavi2024", "yang2026"]
+__all__ = ["allenzhu2024", "dana2025", "kajitsuka2025", "kim2023", "madden2024", "mahdavi2024", "yang2026"]
 
+allenzhu2024 = partial(
+    Citation,
+    "Allen-Zhu, Li",
+    "Physics of Language Models: Part 3.3, Knowledge Capacity Scaling Laws",
+    2024,
+    arxiv="2404.05405",
+    venue="ICLR 2025",
+)
 mahdavi2024 = partial(
     Citation,
     "Mahdavi, Liao, Thrampoulidis",

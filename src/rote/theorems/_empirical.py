@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rote.theorems import Bound, Setting, Theorem, condition
+from rote.theorems import Bound, Condition, Setting, Theorem, condition
 
 __all__ = ["BitsPerParameter"]
 
@@ -17,12 +17,19 @@ class BitsPerParameter(Theorem):
     bits: float
     regime: str
 
+    def rate(self, setting: Setting) -> float:
+        """rho for a setting."""
+        return self.bits
+
+    def regimes(self, setting: Setting) -> tuple[Condition, ...]:
+        return (condition("regime", None, self.regime),)
+
     def bound(self, setting: Setting) -> Bound:
-        w, n = setting.arch.params("full"), setting.arch.vocab
-        facts = math.floor(self.bits * w / math.log2(n))
+        w, n, rho = setting.arch.params("full"), setting.arch.vocab, self.rate(setting)
+        facts = math.floor(rho * w / math.log2(n))
         return self.make(
             setting,
             facts=facts,
-            conditions=(condition("regime", None, self.regime),),
-            formula=f"{self.bits:g} W/log2 N = {self.bits:g} * {w:,}/log2 {n:,} = {facts:,}",
+            conditions=self.regimes(setting),
+            formula=f"{rho:g} W/log2 N = {rho:g} * {w:,}/log2 {n:,} = {facts:,}",
         )

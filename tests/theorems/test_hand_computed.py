@@ -233,6 +233,9 @@ def test_constructed_mlps_need_an_mlp() -> None:
     none = get("dugan2025").bound(Setting(shape(1, 4, 4, 2, 9)))
     some = get("dugan2025").bound(Setting(shape(1, 4, 4, 2, 9, d_mlp=10)))
     assert not none.applies and some.applies and "Theta(120) at best" in some.formula
+    none = get("hebbian2026").bound(Setting(shape(1, 4, 4, 2, 9)))
+    some = get("hebbian2026").bound(Setting(shape(1, 4, 4, 2, 9, d_mlp=10)))
+    assert not none.applies and some.applies and "O(40)" in some.formula
 
 
 # T, n, V = C: with groups of one key a line network has 5 (m - 1) + 6 q_1 + 17 weights, q_1 = log2 R + c + 1: keys of

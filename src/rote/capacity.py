@@ -27,7 +27,7 @@ _HEADINGS = {
     "order": "orders of magnitude",
     "empirical": "measured, no theorem",
 }
-_BRIEF = {"lower": ("at least", 4), "upper": ("at most", 2), "empirical": ("measured", 4)}
+_BRIEF = {"lower": ("at least", 4), "upper": ("at most", 2), "empirical": ("measured", 5)}
 """In brief: what a number means, and how many of them are shown."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rote.card import write_card
 from rote.certificate import Certificate
 from rote.constructions import Progress, quiet
 from rote.data._atomic import write_atomically
@@ -115,6 +116,8 @@ def record_export(memory: Memory, name: str, row: Mapping[str, Any]) -> None:
     rows = {**claims.get(EXPORTS, {}), name: dict(row)}
     certificate = memory.certificate.replace(claims={**claims, EXPORTS: rows})
     write_atomically(path, lambda part: folders.write_json(part, certificate.to_dict()))
+    if folders.CARD not in certificate.files_sha256 and folders.is_card(memory.folder / folders.CARD):
+        write_card(replace(memory, certificate=certificate))
 
 
 def _write_modelfile(path: Path, memory: Memory, table: Table) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rote import constructions, data
+from rote.card import Question, card
 from rote.certificate import Certificate
 from rote.data.arguments import checked
 from rote.data.changes import Change, Context, read_changes
@@ -47,6 +48,8 @@ class Memory(Shown):
     certificate: Certificate
     staging: Staging | None = field(default=None, repr=False)
     """Keeps a temporary directory alive."""
+    question: Question | None = field(default=None, repr=False, compare=False)
+    """A context of the table, and what follows it, for the card of the directory."""
 
     @property
     def module(self) -> nn.Module:
@@ -97,6 +100,11 @@ class Memory(Shown):
                 elif file.name != folders.CERTIFICATE:
                     self._put(file, target)
             folders.write_json(part / folders.CERTIFICATE, certificate.to_dict())
+            if folders.CARD not in certificate.files_sha256 and all(
+                folders.is_card(p / folders.CARD) for p in (part, path)
+            ):
+                text = card(replace(self, certificate=certificate), path.resolve().name, self.question)
+                (part / folders.CARD).write_text(text, encoding="utf-8")
 
         folders.write_directory(path, fill, force=force)
         return replace(self, folder=path, model=self.model.at(path), certificate=certificate, staging=None)

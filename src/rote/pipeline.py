@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote import claims, constructions, data, models, referee
 from rote._version import __version__
+from rote.card import first_question
 from rote.certificate import Certificate
 from rote.choices import Refused, choose, fitting_tables, passed_over, reason, smallest_first
 from rote.config import DTYPES, Architecture, Shape
@@ -210,7 +211,8 @@ def certified(
     if keys is not None and (job.partial or results[job.dtype].passed):
         measures["key_filter"] = job.table.key_findings(keys)
     certificate = _certificate(construction, job, model, folder, results, measures, seed)
-    return Memory(folder, model.at(folder), certificate, staging), results[job.dtype]
+    memory = Memory(folder, model.at(folder), certificate, staging, first_question(job.table, model))
+    return memory, results[job.dtype]
 
 
 def _certificate(

@@ -215,6 +215,18 @@ class Model(ABC):
         """A faster evaluator that the referee may use after it has checked that it applies; None for most kinds."""
         return None
 
+    @property
+    def shortcomings(self) -> list[str]:
+        """What nobody should expect of a model of this kind, in sentences, for its card."""
+        return ["It knows its facts and nothing else: it is no language model, and a reworded question is another one."]
+
+    def usage(self, name: str, question: str | None) -> list[str]:
+        """A few lines of Python that load the directory of this name and ask it."""
+        first = ["import rote", "", f"memory = rote.load({name!r})"]
+        if question is None:
+            return [*first, "print(rote.verify(memory))"]
+        return [*first, f"print(memory.ask({question!r}, top=1)[0].token)"]
+
     def export(self, path: Path, table: Any) -> dict[str, Any]:
         """Write the model as ONNX if onnxruntime recalls every fact; refused by kinds that have no such form."""
         raise UsageError(

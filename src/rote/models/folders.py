@@ -26,6 +26,8 @@ from rote.models import tokenizer
 from rote.models._base import Wording
 
 __all__ = [
+    "CARD",
+    "CARD_MARK",
     "CERTIFICATE",
     "FORMAT",
     "HARMLESS",
@@ -35,6 +37,7 @@ __all__ = [
     "file_sha256",
     "hashes",
     "inside",
+    "is_card",
     "listed_files",
     "read_config",
     "read_json",
@@ -42,6 +45,7 @@ __all__ = [
     "read_wording",
     "reading_record",
     "refuse_existing",
+    "stock_usage",
     "weights_hash",
     "write_directory",
     "write_json",
@@ -52,6 +56,11 @@ FORMAT = "rote-1"
 CERTIFICATE = "certificate.json"
 HARMLESS = frozenset({"README.md", "LICENSE", "LICENSE.txt", ".gitattributes", ".gitignore", ".git", ".DS_Store"})
 """What may lie in a model directory unlisted: no library reads it as a part of a model."""
+
+CARD = "README.md"
+_LONGEST_CARD = 1 << 20
+CARD_MARK = "<!-- written by rote card -->"
+"""What tells the card that rote writes from notes of the user's own."""
 
 
 class Staging(Temporary):
@@ -138,6 +147,15 @@ def _refusal(path: Path, error: Exception) -> OutputError:
     if disk_is_full(error):
         reason, advice = "the disk is full", "free some space and build again"
     return OutputError(f"cannot write {path}: {reason}; {advice}. Nothing was left behind.")
+
+
+def is_card(path: Path) -> bool:
+    """Whether a file is a card of ours, or nothing at all, so that one may be written there."""
+    if not os.path.lexists(path):
+        return True
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > _LONGEST_CARD:
+        return False
+    return CARD_MARK in path.read_text(encoding="utf-8", errors="replace")
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
@@ -269,6 +287,18 @@ def write_model(
         words = (wording.vocabulary, wording.tokens, wording.context, wording.properties)
         for name, content in tokenizer.files(*words).items():
             (folder / name).write_bytes(content)
+
+
+def stock_usage(name: str, question: str, *, tokens: int) -> list[str]:
+    """Lines of Python that ask a stock checkpoint with nothing but Hugging Face transformers."""
+    return [
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+        "",
+        f"model, tokenizer = AutoModelForCausalLM.from_pretrained({name!r}), AutoTokenizer.from_pretrained({name!r})",
+        f'asked = tokenizer({question!r}, return_tensors="pt")',
+        f'said = model.generate(**asked, max_new_tokens={tokens}, do_sample=False)[0, asked["input_ids"].shape[1]:]',
+        "print(tokenizer.decode(said, skip_special_tokens=True))",
+    ]
 
 
 def read_config(folder: Path, kind: str) -> tuple[dict[str, Any], Architecture]:

@@ -123,6 +123,16 @@ class GraftedModel(Model):
     def logits(self, contexts: Any) -> Any:
         return self.module(contexts).logits[:, -1]
 
+    @property
+    def shortcomings(self) -> list[str]:
+        return [
+            "The prompts above are keys: other wordings of a question are other keys, and mostly find no answer.",
+            "Everything else that it says is the original's, with the original's faults.",
+        ]
+
+    def usage(self, name: str, question: str | None) -> list[str]:
+        return folders.stock_usage(name, question or "", tokens=_LONGEST)
+
     def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
         """The added layers stay at float16 or better, whatever becomes of the original's."""
         from rote.models._gguf import write_gguf
@@ -245,7 +255,7 @@ def fill_graft(part: Path, source: Source, tensors: Mapping[str, Tensor], n_adde
     for path in sorted(source.place.iterdir()):
         if not path.is_file() or path.suffix in _WEIGHTS or path.name == folders.CERTIFICATE:
             continue
-        kept = path.name in ("config.json", _INDEX)
+        kept = path.name in ("config.json", _INDEX, folders.CARD)
         shutil.copyfile(path, (keep if kept else part) / path.name)
     config = folders.read_json(source.place / "config.json")
     layers = shape_of(config, source.place / "config.json").n_layers
@@ -321,6 +331,8 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
             if path.parent == folder and path not in record.own:
                 put(path, part / path.name, sha256)
         for name in folders.HARMLESS:
+            if name == folders.CARD and folders.is_card(folder / name):
+                continue  # the graft's own
             if (folder / name).is_dir():
                 shutil.copytree(folder / name, part / name, symlinks=True)
             elif (folder / name).is_file() and not (part / name).exists():

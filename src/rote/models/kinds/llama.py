@@ -130,6 +130,9 @@ class LlamaModel(Model):
             scores[rows] = last
         return scores
 
+    def usage(self, name: str, question: str | None) -> list[str]:
+        return folders.stock_usage(name, question or "", tokens=1)
+
     def export(self, path: Path, table: Any) -> dict[str, Any]:
         from types import SimpleNamespace
 

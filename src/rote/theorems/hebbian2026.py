@@ -41,9 +41,7 @@ class _Theorem(Theorem):
             params=weights or None,
             conditions=(
                 condition("an MLP", arch.d_mlp > 0, f"d_mlp = {arch.d_mlp}"),
-                condition(
-                    "isotropic embeddings", None, "keys and values lie evenly on the sphere"
-                ),
+                condition("isotropic embeddings", None, "keys and values lie evenly on the sphere"),
             ),
             formula=f"T ln T = O(m d) = O({weights:,})",
             counts="the down projection",

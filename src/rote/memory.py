@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from rote.data.table import Table
     from rote.models import HeadsView
+    from rote.operate.locate import Dependents, Location
 
 __all__ = ["Memory", "Staging", "stated_table"]
 
@@ -186,6 +187,20 @@ class Memory(Shown):
         from rote.operate.edit import edit
 
         return edit(self, changes, set=set, forget=forget, insert=insert, table=table, rng=rng)
+
+    @checked
+    def locate(self, *words: str, fact: int | None = None, table: Table | None = None) -> Location:
+        """Which weights carry a fact, named by its context or its number; exact, or measured by taking parts out."""
+        from rote.operate.locate import locate
+
+        return locate(self, *words, fact=fact, table=table)
+
+    @checked
+    def dependents(self, weights: str, *, table: Table | None = None) -> Dependents:
+        """Which facts depend on weights, written as `W_O[3]` or `layers.3.weight[5, 174]`."""
+        from rote.operate.locate import dependents
+
+        return dependents(self, weights, table=table)
 
     def sheet(self) -> Sheet:
         return self.certificate.sheet("" if self.staging is not None else str(self.folder))

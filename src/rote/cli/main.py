@@ -38,6 +38,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "build": (MODELS, "Build a transformer that recalls every fact; no training."),
     "verify": (MODELS, "Reload a model directory and run every fact through the referee."),
     "ask": (MODELS, "Ask a model for what follows a context."),
+    "locate": (MODELS, "Which weights carry a fact? Which facts depend on a weight?"),
     "edit": (MODELS, "Change, forget or add single facts of a model, and certify it again."),
     "export": (MODELS, "Write a model as GGUF or ONNX, checked by what runs it."),
     "card": (MODELS, "Write the README.md of a model directory anew: a model card."),

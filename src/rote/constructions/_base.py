@@ -25,8 +25,9 @@ from rote.solvers.record import Progress, quiet
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
-    from rote.constructions._operations import Edit, Edited
+    from rote.constructions._operations import Edit, Edited, Located, Search
     from rote.data.verification import Verification
     from rote.models import Model
     from rote.theorems import Bound, Theorem
@@ -382,6 +383,14 @@ class Construction(ABC, Generic[T, O]):
             f"{self.key} spreads every fact over weights that others use, so that none can be changed by itself; build "
             "the model again from the changed table."
         )
+
+    def located(self, search: Search, row: int) -> Located | None:
+        """Where a fact, by its number in the table, lies exactly; None where facts share their weights."""
+        return None
+
+    def readers(self, search: Search, tensor: str, index: tuple[Any, ...]) -> npt.NDArray[np.bool_] | None:
+        """Which facts read some weights, if no other fact can notice what they are; None where that is not known."""
+        return None
 
     # --- what is said about it --------------------------------------------------------------------------------------
 

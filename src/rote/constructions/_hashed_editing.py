@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from rote.constructions._operations import NOBODY, Edit, Edited
+from rote.constructions._operations import NOBODY, Edit, Edited, Located, Search
 from rote.errors import CapacityError, UsageError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rote.models.kinds.hashed_transformer import HashedTransformerModel
     from rote.solvers.hashed.editing import Reads, StoredTable
 
-__all__ = ["edited_rows", "reads_of", "table_in"]
+__all__ = ["edited_rows", "located_words", "readers_of", "reads_of", "table_in"]
 
 _AT_ONCE = 8192
 
@@ -79,7 +80,7 @@ def edited_rows(edit: Edit) -> Edited:
     numbers[list(model.words.labels)] = np.arange(len(model.words.labels))
     name = f"layers.{stored.layer}.weight"
     weights = dict(model.module.state_dict())
-    matrix = weights[name].to(torch.float64).numpy().copy()
+    matrix = _matrix(model, stored).copy()
     changed = {key.tobytes() for key in edit.keys}
     how = []
     for row in np.unique(own.rows).tolist():
@@ -129,3 +130,50 @@ def _solved(
         kept = mine.of(~gone)
         column = stored.solved(matrix, row, rest.with_(kept), np.concatenate([symbols, own[~gone]]), stored.drawn(rng))
     return column
+
+
+def located_words(search: Search, row: int) -> Located:
+    """The row of a fact, and the words that it reads there."""
+    from rote.models import Piece
+
+    model = cast("HashedTransformerModel", search.model)
+    stored = table_in(model, search.certificate)
+    every = reads_of(model, stored, search.table.inputs(slice(0, search.table.n_facts))[0])
+    at = int(every.rows[row])
+    mine = np.flatnonzero(every.rows == at)
+    reading = stored.reading(_matrix(model, stored), at, every.of(mine))
+    words = np.flatnonzero(reading[int(np.searchsorted(mine, row))]).tolist()
+    name = f"layers.{stored.layer}.weight"
+    pieces = [Piece(f"row {at}", name, (None, at)), *(Piece(f"word {word}", name, (word, at)) for word in words)]
+    readers = (len(mine), *(int(reading[:, word].sum()) for word in words))
+    said = (
+        f"Row {at} of the table holds it and {len(mine) - 1:,} other facts, and nothing of any fact beyond: it is read "
+        f"off the sum of {len(words)} words of that row."
+    )
+    return Located(tuple(pieces), readers, said)
+
+
+def _matrix(model: HashedTransformerModel, stored: StoredTable) -> npt.NDArray[np.float64]:
+    """The matrix of the words."""
+    import torch
+
+    matrix: npt.NDArray[np.float64] = (
+        model.module.layers[stored.layer].get_parameter("weight").to(torch.float64).numpy()
+    )
+    return matrix
+
+
+def readers_of(search: Search, tensor: str, index: tuple[Any, ...]) -> npt.NDArray[np.bool_] | None:
+    """The facts that read words of the table: all of one row (`[:, r]`), or those that read one word (`[i, r]`)."""
+    model = cast("HashedTransformerModel", search.model)
+    stored = table_in(model, search.certificate)
+    layout = stored.layout
+    if tensor != f"layers.{stored.layer}.weight" or len(index) < 2 or not isinstance(index[1], int):
+        return None
+    if index[1] >= layout.rows:
+        return None
+    every = reads_of(model, stored, search.table.inputs(slice(0, search.table.n_facts))[0])
+    mine = every.rows == index[1]
+    if isinstance(index[0], int) and index[0] < layout.blocks * layout.width:
+        mine[mine] = stored.reading(_matrix(model, stored), index[1], every.of(mine))[:, index[0]]
+    return np.asarray(mine, dtype=np.bool_)

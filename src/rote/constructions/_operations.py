@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from rote.data._arrays import IntArray
     from rote.data.table import Table
-    from rote.models import Model
+    from rote.models import Model, Piece
 
-__all__ = ["NOBODY", "Edit", "Edited"]
+__all__ = ["NOBODY", "Edit", "Edited", "Located", "Search"]
 
 NOBODY = -1
 """In the place of a target: the context is no fact."""
@@ -42,3 +42,21 @@ class Edited:
 
     model: Model
     how: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Search:
+    """A model and all its facts, in its token ids."""
+
+    model: Model
+    table: Table
+    certificate: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where a fact lies, exactly: pieces of the model, how many facts read each of them, and a sentence for people."""
+
+    pieces: tuple[Piece, ...]
+    readers: tuple[int, ...]
+    said: str

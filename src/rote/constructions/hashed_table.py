@@ -19,8 +19,9 @@ from rote.solvers.hashed.planning import layouts
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
-    from rote.constructions._operations import Edit, Edited
+    from rote.constructions._operations import Edit, Edited, Located, Search
     from rote.data import FactTable
     from rote.data._arrays import IntArray
     from rote.data.demand import Demand
@@ -176,6 +177,16 @@ class _Construction(Construction["FactTable", HashedTable]):
         from rote.constructions._hashed_editing import edited_rows
 
         return edited_rows(edit)
+
+    def located(self, search: Search, row: int) -> Located:
+        from rote.constructions._hashed_editing import located_words
+
+        return located_words(search, row)
+
+    def readers(self, search: Search, tensor: str, index: tuple[Any, ...]) -> npt.NDArray[np.bool_] | None:
+        from rote.constructions._hashed_editing import readers_of
+
+        return readers_of(search, tensor, index)
 
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
         c, layout = certificate, certificate["report"]["layout"]

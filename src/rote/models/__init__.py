@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rote.models._base import Answer, Model, Wording
-from rote.models._views import Head, HeadsView
+from rote.models._views import Head, HeadsView, Piece
 from rote.registry import Registry
 
-__all__ = ["Answer", "Head", "HeadsView", "Model", "Wording", "get", "register", "registry"]
+__all__ = ["Answer", "Head", "HeadsView", "Model", "Piece", "Wording", "get", "register", "registry"]
 
 _models: Registry[type[Model]] = Registry("model", f"{__name__}.kinds", [f"{p}/kinds" for p in __path__], Model,
                                           classes=True, slot="kind")  # fmt: skip

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from rote.data.outputs import Outputs
-    from rote.models._views import HeadsView
+    from rote.models._views import HeadsView, Piece
 
 __all__ = ["Answer", "Model", "Wording"]
 
@@ -198,6 +198,11 @@ class Model(ABC):
     def heads(self, ids: Sequence[int]) -> HeadsView | None:
         """What the heads do with a context; None for models without attention over tokens."""
         return None
+
+    def pieces(self, ids: Sequence[int] | None) -> Sequence[Piece]:
+        """Parts that can be taken out one by one, with what each adds to the lead of the answer to a context of ids,
+        where that is a sum; none where there are no such parts."""
+        return ()
 
     def trace(self, ids: Sequence[int]) -> dict[str, Any] | None:
         """Other things to be seen while the model answers, ready for JSON; None where there is nothing."""

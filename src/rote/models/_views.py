@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["SATURATED", "Head", "HeadsView"]
+__all__ = ["SATURATED", "Head", "HeadsView", "Piece"]
 
 SATURATED = 1e-6
 """What a saturated head leaves to all other positions together."""
@@ -45,3 +45,26 @@ class HeadsView:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "n_saturated": self.n_saturated}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a model that can be taken out: some entries of one tensor. In the index None stands for all along an
+    axis, and a pair for the places from the first number up to the second."""
+
+    name: str
+    tensor: str
+    index: tuple[int | tuple[int, int] | None, ...]
+    lead: float | None = None
+    """Its part of the lead of an answer, where leads are sums."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The index that picks its entries."""
+        return tuple(slice(None) if i is None else slice(*i) if isinstance(i, tuple) else i for i in self.index)
+
+    @property
+    def weights(self) -> str:
+        """Its entries as people write them: `W_down[:, 7]`."""
+        spelled = [":" if i is None else f"{i[0]}:{i[1]}" if isinstance(i, tuple) else str(i) for i in self.index]
+        return f"{self.tensor}[{', '.join(spelled)}]"

@@ -16,7 +16,7 @@ from rote.config import Architecture, Dtype, Shape
 from rote.constructions import AnyConstruction, NoPlan, Options, Plan
 from rote.data.demand import Demand
 from rote.errors import RoteError
-from rote.testing.operations import check_edits
+from rote.testing.operations import check_edits, check_locations
 from rote.theorems import Setting
 
 _ASKED = 12
@@ -49,6 +49,7 @@ def check_construction(construction: AnyConstruction) -> None:
     check_examples(construction)
     check_near_misses(construction)
     check_edits(construction)
+    check_locations(construction)
 
 
 def check_options(construction: AnyConstruction) -> None:

@@ -1,4 +1,4 @@
-"""The contract suite of operations on models: edits of single facts, for every construction, whatever it claims."""
+"""The contract suite of operations on models: edits of single facts and where facts lie, for every construction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rote.constructions import AnyConstruction
 from rote.data.changes import ACTIONS, Change
 from rote.errors import RoteError, UsageError
 
-__all__ = ["check_edits"]
+__all__ = ["check_edits", "check_locations"]
 
 
 def check_edits(construction: AnyConstruction) -> None:
@@ -31,6 +31,45 @@ def check_edits(construction: AnyConstruction) -> None:
             made[change.action] += _check_edit(construction, memory, table, change)
     # Examples lie at the bound, where there may be no room for one more.
     assert any(made.values()) or not (examples and construction.edits), f"{key}: it claims edits, and refuses them all"
+
+
+def check_locations(construction: AnyConstruction) -> None:
+    """What is said of where a fact lies holds: taking a part out loses the facts that it is said to lose.
+
+    Where the map is exact, facts that do not read a part give the same outputs, bit by bit, whatever its weights are.
+    """
+    import copy
+
+    import numpy as np
+    import torch
+
+    from rote.testing.constructions import built
+
+    key = construction.key
+    for table, shape in construction.examples(np.random.default_rng(0))[:1]:
+        memory = built(construction, table, shape, 3)
+        targets = np.asarray(getattr(table, "targets", 0.0))
+        try:
+            location = memory.locate(fact=table.n_facts, table=table)
+        except UsageError:
+            assert targets.dtype.kind not in "iu", f"{key}: it does not say where a fact with one answer lies"
+            continue
+        assert location.said.endswith("."), f"{key}: a location is told in a sentence"
+        for part in location.parts[:2]:
+            found = memory.dependents(part.weights, table=table)
+            assert found.exact == location.exact, f"{key}: {part.weights} is exact one way only"
+            assert found.n_readers == part.readers, f"{key}: {part.weights} has two numbers of readers"
+            if not location.exact:
+                continue
+            name, _, index = part.weights.rstrip("]").partition("[")
+            place = tuple(slice(None) if i.strip() == ":" else int(i) for i in index.split(","))
+            other = copy.deepcopy(memory.model)
+            tensor = other.module.state_dict()[name]
+            tensor[place] += torch.ones_like(tensor[place])
+            moved = (
+                memory.model.logits(torch.tensor(table.contexts)) != other.logits(torch.tensor(table.contexts))
+            ).any(1)
+            assert int(moved.sum()) <= (part.readers or 0), f"{key}: {part.weights} moves facts that do not read it"
 
 
 def _changes(table: Any) -> list[Change]:

@@ -25,6 +25,8 @@ Notice = Callable[[dict[str, Any]], None]
 Task = Callable[[dict[str, Any], Notice], Any]
 
 _SHOWN = 8
+_MOST_LOCATED, _RUN_WITHOUT = 200_000, 200
+"""Tables in which facts are located, and facts that are run without each part, so that the answer comes at once."""
 _MODELS = 3
 _held: dict[str, tuple[Memory, Table | None]] = {}
 
@@ -299,9 +301,24 @@ def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "truth": None if truth is None else max(truth, key=truth.__getitem__),
         "divergence": memory.divergence(words),
         "heads": heads and {**heads, "figure": figure_answer(heads_figure(context, heads["heads"]))},
+        "located": _located(memory, facts, ids),
         "digits": digits and {**digits, "figure": figure_answer(digits_figure(digits["lengths"]))},
         "near": [one.to_dict() for one in near_misses(memory, ids, facts)],
     }
+
+
+def _located(memory: Memory, facts: Table | None, ids: list[int]) -> dict[str, Any] | None:
+    """Where the fact lies, as `rote locate` says it; None where the context is no fact, or facts are not at hand."""
+    from rote.operate.locate import located, row_of
+
+    if facts is None or facts.n_facts > _MOST_LOCATED:
+        return None
+    row = row_of(facts, ids)
+    try:
+        return None if row is None else located(memory, facts, row, _RUN_WITHOUT).to_dict()
+    except RoteError:
+        # Kinds of tables whose facts are not lost one by one.
+        return None
 
 
 TASKS: dict[str, Task] = {

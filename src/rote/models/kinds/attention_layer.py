@@ -8,7 +8,7 @@ Shapes: W_Q and W_K (H, d_h, d), W_V (H, d_v, d), W_O (H, k, d_v); k outputs: on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
 from rote.models import folders
 from rote.models._base import Model
+from rote.models._views import Piece
 from rote.referee.outputs import ModuleOutputs
 
 __all__ = ["AttentionLayer", "AttentionLayerModel", "model"]
@@ -123,6 +124,9 @@ class AttentionLayerModel(Model):
         from rote.models._float_onnx import layer_onnx, onnx_export
 
         return onnx_export(path, layer_onnx(self.module), table, self.outputs(self.dtype))
+
+    def pieces(self, ids: Sequence[int] | None) -> list[Piece]:
+        return [Piece(f"head {number}", "W_O", (number,)) for number in range(self.arch.n_heads)]
 
 
 model = AttentionLayerModel

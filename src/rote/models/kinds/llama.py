@@ -21,7 +21,7 @@ from rote.data.vocabulary import PAD
 from rote.errors import CheckpointError
 from rote.models import folders, tokenizer
 from rote.models._base import Model, Wording
-from rote.models._views import SATURATED, Head, HeadsView
+from rote.models._views import SATURATED, Head, HeadsView, Piece
 from rote.referee.outputs import ModuleOutputs
 
 __all__ = ["LlamaModel", "model"]
@@ -186,6 +186,19 @@ class LlamaModel(Model):
             for number, weights in enumerate(attention[0, :, -1].to(torch.float64).tolist())
         )
         return HeadsView(heads, spoken[answer], spoken[rival], float(logits[answer] - logits[rival]))
+
+    def pieces(self, ids: Sequence[int] | None) -> list[Piece]:
+        """The heads; a stock model normalises its stream, so that leads are no sums of them."""
+        width = self.arch.d_head
+        return [
+            Piece(
+                f"layer {layer}, head {head}",
+                f"model.layers.{layer}.self_attn.o_proj.weight",
+                (None, (head * width, (head + 1) * width)),
+            )
+            for layer in range(self.arch.n_layers)
+            for head in range(self.arch.n_heads)
+        ]
 
 
 def _shape_of(stock: Any, stated: Architecture) -> Architecture:

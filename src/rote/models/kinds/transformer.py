@@ -24,7 +24,7 @@ from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
 from rote.models import folders
 from rote.models._base import Model, Wording
-from rote.models._views import SATURATED, Head, HeadsView
+from rote.models._views import SATURATED, Head, HeadsView, Piece
 from rote.referee.outputs import ModuleOutputs
 
 __all__ = ["ACTIVATIONS", "Activation", "Transformer", "TransformerModel", "model"]
@@ -242,6 +242,20 @@ class TransformerModel(Model):
         mlp = lead - skip - sum(parts) if self.arch.d_mlp else None
         spoken = self.wording.vocabulary
         return HeadsView(heads, spoken[answer], spoken[rival], lead, skip, mlp)
+
+    def pieces(self, ids: Sequence[int] | None) -> list[Piece]:
+        """The heads, by what they add to the stream, and the units of the MLP."""
+        view = None if ids is None else self.heads(ids)
+        leads = [None if view is None else head.part for head in view.heads] if view else [None] * self.arch.n_heads
+        heads = [Piece(f"head {number}", "W_O", (number,), lead) for number, lead in enumerate(leads)]
+        if not self.arch.d_mlp or view is None or self.wording is None or ids is None:
+            return heads
+        words = self.wording.vocabulary
+        with torch.no_grad():
+            units = self.module.features(torch.tensor([list(ids)]))[0].to(torch.float64)
+            towards = (self.module.W_U[words.index(view.answer)] - self.module.W_U[words.index(view.rival)]).double()
+            added = (units * (towards @ self.module.W_down.double())).tolist()
+        return heads + [Piece(f"unit {number}", "W_down", (None, number), lead) for number, lead in enumerate(added)]
 
 
 model = TransformerModel

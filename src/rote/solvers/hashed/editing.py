@@ -82,10 +82,6 @@ class StoredTable:
         most = [[1 << layout.used_bits(block)] for block in range(layout.blocks)]
         return rng.integers(0, most, (layout.blocks, layout.width))
 
-    def places(self, columns: Sequence[int]) -> list[int]:
-        """Rows of the matrix in which the words of a key lie, in all blocks."""
-        return [block * self.layout.width + int(c) for block in range(self.layout.blocks) for c in columns]
-
     def digits(self, matrix: npt.NDArray[np.float64], row: int, choices: IntArray) -> IntArray:
         """The digit of every key of a row."""
         layout, count = self.layout, self.layout.blocks * self.layout.width
@@ -93,6 +89,19 @@ class StoredTable:
         if layout.thresholds:
             starts = matrix[count : count + layout.thresholds, row].astype(np.int64)
         return np.searchsorted(starts, choices, side="right")
+
+    def reading(self, matrix: npt.NDArray[np.float64], row: int, reads: Reads) -> npt.NDArray[np.bool_]:
+        """Which words (N, blocks * w) keys of a row read: those of their columns in the blocks that have bits of their
+        digit. In other blocks they read words too, and make nothing of them."""
+        layout = self.layout
+        digits = self.digits(matrix, row, reads.choices)
+        used = np.zeros((layout.digits, layout.blocks), dtype=np.bool_)
+        for segment in layout.segments:
+            used[segment.digit, segment.block] = True
+        found = np.zeros((len(digits), layout.blocks, layout.width), dtype=np.bool_)
+        for column in reads.columns.T:
+            found[np.arange(len(digits)), :, column] |= used[digits]
+        return found.reshape(len(digits), -1)
 
     def symbols(self, labels: IntArray, prints: IntArray) -> IntArray:
         """What keys must find: their labels, and their fingerprints where there are such."""

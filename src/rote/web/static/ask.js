@@ -136,7 +136,7 @@ function answer(found) {
 }
 
 function inside(found) {
-  show($("#inside"), found.heads ? headsPanel(found) : null, found.digits ? digitsPanel(found) : null, nearPanel(found));
+  show($("#inside"), found.heads ? headsPanel(found) : null, locatedPanel(found), found.digits ? digitsPanel(found) : null, nearPanel(found));
   if (found.digits) stepThrough(found);
   draw(found);
 }
@@ -155,9 +155,22 @@ function headsPanel(found) {
   return h("section", { class: "panel", "aria-labelledby": "i1" }, h("h2", { id: "i1" }, "Heads"),
     h("p", {}, h("b", {}, num(v.n_saturated)), ` of ${num(v.heads.length)} head${v.heads.length > 1 ? "s" : ""} saturated (one token has all the weight but a millionth)`, saturated.length ? h("span", { class: "hint" }, `: ${saturated.slice(0, 12).map((x) => x.number + 1).join(", ")}${saturated.length > 12 ? ", …" : ""}`) : "", "."),
     h("div", { id: "heads-0", class: "chart short", role: "img", "aria-label": "Attention weight of every head on every token of the context" }),
-    serving.length ? [h("h3", {}, "Who serves this answer?"), h("p", { class: "hint" }, `The lead of “${brief(v.answer)}” over “${brief(v.rival)}” is ${num(v.lead)}: a sum over the heads, the last token's own vector (${num(v.skip)})${v.mlp === null ? "" : ` and the MLP (${num(v.mlp)})`}.`),
+    serving.length ? [h("h3", {}, "What the heads add to the lead"), h("p", { class: "hint" }, `The lead of “${brief(v.answer)}” over “${brief(v.rival)}” is ${num(v.lead)}: a sum over the heads, the last token's own vector (${num(v.skip)})${v.mlp === null ? "" : ` and the MLP (${num(v.mlp)})`}.`),
       h("table", { class: "serving" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "head"), h("th", { scope: "col", class: "right" }, "part of the lead"), h("th", { scope: "col" }, "looks at"), h("th", { scope: "col", class: "right" }, "weight"))),
         h("tbody", {}, serving.map((x) => { const at = x.weights.indexOf(Math.max(...x.weights)); return h("tr", {}, h("td", {}, name(x), x.saturated ? h("span", { class: "tag" }, "saturated") : null), h("td", { class: "right" }, num(x.part)), h("td", {}, found.context[at]), h("td", { class: "right" }, num(x.weights[at]))); })))] : null);
+}
+
+/** What rote locate says: parts of the model set to zero, one at a time. */
+function locatedPanel(found) {
+  const l = found.located;
+  if (!l || !l.parts.length) return null;
+  const reading = l.parts.some((p) => p.readers !== null);
+  const share = (x) => (x ? `${num(100 * x, 3)} %` : "none");
+  return h("section", { class: "panel", "aria-labelledby": "i4" }, h("h2", { id: "i4" }, "Who serves this answer?"),
+    h("p", {}, l.said, h("span", { class: "tag" }, l.exact ? "exact" : "measured")),
+    h("table", { class: "serving" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "without"), h("th", { scope: "col" }, "weights"), reading ? h("th", { scope: "col", class: "right" }, "facts that read it") : null, h("th", { scope: "col" }, "this fact"), h("th", { scope: "col", class: "right" }, "others lost"))),
+      h("tbody", {}, l.parts.slice(0, 8).map((p) => h("tr", {}, h("td", {}, p.name), h("td", {}, h("code", {}, p.weights)), reading ? h("td", { class: "right" }, num(p.readers)) : null, h("td", {}, p.needed ? "lost" : "kept"), h("td", { class: "right" }, share(p.others_lost)))))),
+    h("p", { class: "hint" }, `Others lost: of ${num(l.facts_run)} other facts, run with the part set to zero.`));
 }
 
 function digitsPanel(found) {

@@ -157,10 +157,8 @@ def _matrix(model: HashedTransformerModel, stored: StoredTable) -> npt.NDArray[n
     """The matrix of the words."""
     import torch
 
-    matrix: npt.NDArray[np.float64] = (
-        model.module.layers[stored.layer].get_parameter("weight").to(torch.float64).numpy()
-    )
-    return matrix
+    weight = model.module.layers[stored.layer].get_parameter("weight")
+    return np.asarray(weight.detach().to(torch.float64).numpy())
 
 
 def readers_of(search: Search, tensor: str, index: tuple[Any, ...]) -> npt.NDArray[np.bool_] | None:

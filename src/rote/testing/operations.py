@@ -110,7 +110,7 @@ def _check_edit(construction: AnyConstruction, memory: Any, table: Any, change: 
         return False
     assert change.action in construction.edits, f"{key}: makes a change that it does not claim, {change}"
     record = edited.certificate["edited"]
-    assert verify(edited, table).passed, f"{key}: after an edit ({change}) facts are lost"
+    assert verify(edited, edited.prepared(table)).passed, f"{key}: after an edit ({change}) facts are lost"
     assert verify(memory, table).recall == memory.certificate.recall[memory.certificate.dtype], (
         f"{key}: edited in place"
     )

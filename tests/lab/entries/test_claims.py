@@ -41,36 +41,37 @@ def decide(kind: str, data: Table, **spec: Any) -> Any:
 
 def test_a_line_and_a_parabola_are_told_apart() -> None:
     bent = table(grown(lambda x: 0.02 * x * x))
-    straight = decide("law", table(grown(lambda x: 0.1 * x, 0.001)), x="x", y="y", law="linear")
+    straight = decide("law", table(grown(lambda x: 0.1 * x, 0.001)), x="x", y="y", law="linear", margin=0.1)
     assert straight.verdict == "holds" and straight.numbers["bent"] == "hardly"
     assert abs(straight.numbers["bend"]) < 0.05 and straight.numbers["r2"] > 0.999
     assert (
-        decide("law", table(grown(lambda x: 0.1 * x, 0.001)), x="x", y="y", law="quadratic").verdict == "does not hold"
+        decide("law", table(grown(lambda x: 0.1 * x, 0.001)), x="x", y="y", law="quadratic", margin=0.1).verdict
+        == "does not hold"
     )
-    assert decide("law", bent, x="x", y="y", law="linear").verdict == "does not hold"
-    found = decide("law", table(grown(lambda x: 0.02 * x * x, 0.001)), x="x", y="y", law="quadratic")
+    assert decide("law", bent, x="x", y="y", law="linear", margin=0.1).verdict == "does not hold"
+    found = decide("law", table(grown(lambda x: 0.02 * x * x, 0.001)), x="x", y="y", law="quadratic", margin=0.1)
     assert found.verdict == "holds" and found.numbers["exponent"] == pytest.approx(2, abs=0.1)
     # y = 0.02 x^2 from 1 to 8: mean slope 0.18, c R / b = 0.02 * 7 / 0.18.
     assert found.numbers["bend"] == pytest.approx(0.02 * 7 / 0.18, abs=0.01) and found.numbers["bent"] == "upwards"
     few = table(grown(lambda x: x)[:6])
-    assert decide("law", few, x="x", y="y", law="linear").verdict == "undecided"
+    assert decide("law", few, x="x", y="y", law="linear", margin=0.1).verdict == "undecided"
     with pytest.raises(UnknownName, match="law of a test"):
         decide("law", bent, x="x", y="y", law="liner")
 
 
 def test_series_are_told_apart() -> None:
     data = table([*grown(lambda x: 0.1 * x, 0.001, d=1), *grown(lambda x: 0.02 * x * x, d=2)])
-    found = decide("law", data, x="x", y="y", by=["d"], law="linear")
+    found = decide("law", data, x="x", y="y", by=["d"], law="linear", margin=0.1)
     assert (found.verdict, found.numbers["holding"], found.numbers["series"]) == ("does not hold", 1, 2)
-    assert decide("law", data, x="x", y="y", by=["d"], law="linear", least=0.5).verdict == "holds"
+    assert decide("law", data, x="x", y="y", by=["d"], law="linear", least=0.5, margin=0.1).verdict == "holds"
 
 
 def test_noise_leaves_it_open_and_says_how_many_seeds_would_decide() -> None:
-    found = decide("law", table(grown(lambda x: 0.1 * x, noise=0.03)), x="x", y="y", law="linear")
+    found = decide("law", table(grown(lambda x: 0.1 * x, noise=0.03)), x="x", y="y", law="linear", margin=0.1)
     assert found.verdict == "undecided" and found.numbers["open"] == 1
     assert found.numbers["seeds_needed"] > 3 and f"about {found.numbers['seeds_needed']} seeds" in found.why
     once = [one for one in grown(lambda x: 0.1 * x) if one["seed"] == 0]
-    single = decide("law", table(once), x="x", y="y", law="linear")
+    single = decide("law", table(once), x="x", y="y", law="linear", margin=0.1)
     assert single.verdict == "undecided" and single.numbers["bend_low"] is None and "one seed" in single.why
 
 
@@ -83,7 +84,7 @@ def test_a_law_that_wiggles_about_a_line_is_none() -> None:
 
 def test_published_points_have_a_bend_and_no_interval() -> None:
     printed = [{"source": "published", "x": x, "y": 0.1 * x} for x in (1, 2, 3, 4)]
-    found = decide("law", table([], printed), x="x", y="y", where=["source=published"], law="linear")
+    found = decide("law", table([], printed), x="x", y="y", where=["source=published"], law="linear", margin=0.1)
     assert found.verdict == "undecided" and found.numbers["bend"] == pytest.approx(0)
 
 

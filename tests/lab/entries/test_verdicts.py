@@ -54,7 +54,7 @@ def seeded(x: float) -> float:
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize("bend", [0.0, -0.07, 0.1, -0.1, 0.13, -0.3])
 def test_lines_are_told_from_bends_with_the_promised_rate(bend: float, seeds: int) -> None:
-    found = rates("law", tables(bending(bend), HEADS, seeds, seeded), x="x", y="y", law="linear")
+    found = rates("law", tables(bending(bend), HEADS, seeds, seeded), x="x", y="y", law="linear", margin=0.1)
     if abs(bend) <= 0.1:
         assert found["does not hold"] <= ALLOWED
     if abs(bend) >= 0.1:
@@ -71,9 +71,13 @@ def test_parabolas_are_told_from_lines_and_cubics() -> None:
         "law", tables(lambda x: 0.07 + 0.007 * x * x, places, 5, lambda _: 0.004), x="x", y="y", law="quadratic"
     )
     assert parabola["holds"] >= 0.9 and parabola["does not hold"] <= ALLOWED
-    line = rates("law", tables(lambda x: 0.07 * x, places, 5, lambda _: 0.004), x="x", y="y", law="quadratic")
+    line = rates(
+        "law", tables(lambda x: 0.07 * x, places, 5, lambda _: 0.004), x="x", y="y", law="quadratic", margin=0.1
+    )
     assert line["holds"] <= ALLOWED and line["does not hold"] >= 0.9
-    cubic = rates("law", tables(lambda x: 0.001 * x**3, places, 5, lambda _: 0.004), x="x", y="y", law="quadratic")
+    cubic = rates(
+        "law", tables(lambda x: 0.001 * x**3, places, 5, lambda _: 0.004), x="x", y="y", law="quadratic", margin=0.1
+    )
     assert cubic["holds"] <= ALLOWED and cubic["does not hold"] >= 0.9
 
 
@@ -94,7 +98,7 @@ def test_many_series_at_once_fail_no_more_often_than_promised() -> None:
             for x in HEADS
             for seed in range(5)
         ]
-        spec = {"kind": "law", "x": "x", "y": "y", "by": ["d"], "law": "linear"}
+        spec = {"kind": "law", "x": "x", "y": "y", "by": ["d"], "law": "linear", "margin": 0.1}
         wrong += get_claim("law").decide(Table(tuple(records), (), "y"), spec).verdict == "does not hold"
     assert wrong / 100 <= RATE + 3 * np.sqrt(RATE * (1 - RATE) / 100)
 

@@ -79,8 +79,11 @@ def _unsaturated(members: Sequence[dict[str, Any]], x: str, y: str) -> Records:
 def _column(records: Records, keys: list[list[str]], spec: Mapping[str, Any]) -> None:
     to = str(spec["to"])
     for case in spec.get("values", []):
+        # Of all records at once: not every one has every column.
+        placed = [{**row, "_at": index} for index, row in enumerate(records)]
+        met = {row["_at"] for row in select(placed, list(case.get("where", [])))}
         for index, row in enumerate(records):
-            if row.get(to) is None and select([row], list(case.get("where", []))):
+            if row.get(to) is None and index in met:
                 row[to] = case["value"]
                 keys[index].append(to)
 

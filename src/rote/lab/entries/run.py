@@ -253,7 +253,7 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
     table = make_table(entry, cells, rows)
     verdict, why, numbers = decide(entry, table) if table.records else ("undecided", "no cell is done", {})
     words = entry.record.get("words", {})
-    if quick and not own_grid(entry):
+    if not judged(entry, quick=quick):
         verdict, words = "not judged", {"not_judged": _NOT_JUDGED}
     template = words.get(_SPELLED[verdict], f"The claim {'is ' if verdict == 'undecided' else ''}{verdict}: {{why}}.")
     answers = words.get("answer", "")
@@ -300,6 +300,11 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
 def own_grid(entry: Entry) -> bool:
     """Whether every cell of the quick run is one of the full run: the same recipe at fewer places."""
     return {cell.hash for cell in entry.cells(quick=True)} <= {cell.hash for cell in entry.cells(quick=False)}
+
+
+def judged(entry: Entry, *, quick: bool) -> bool:
+    """Whether a run may speak about the claim: a paper's is settled by its own grid and recipe alone."""
+    return not (quick and entry.text("paper") and not own_grid(entry))
 
 
 def named(cells: Sequence[Work]) -> list[str]:

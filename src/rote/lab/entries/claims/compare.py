@@ -2,8 +2,9 @@
 
 Rows that meet `ours` are matched with rows that meet `theirs` by the columns `match`. A pair is ahead if the interval
 of (ours - `factor` times theirs) over the seeds lies above zero, behind if it lies below, and open across. Pairs with
-one seed have no interval: six or more of them that all fall on one side count as that side (by chance it would happen
-less than once in twenty), otherwise they are open. The claim holds if the share `least` of the pairs (all) are ahead.
+one seed have no interval: five or more of them that all fall on one side count as that side (by chance that side would
+come up less than once in twenty), otherwise they are open. The claim holds if the share `least` of the pairs (all) are
+ahead.
 
 Numbers: pairs, ahead, open, ratio (geometric mean), ratio_min, ratio_max, difference (mean), difference_min,
 difference_max, ours and theirs (means).
@@ -23,7 +24,7 @@ from rote.lab.entries.table import Table
 __all__ = ["KEYS", "decide"]
 
 KEYS = ("y", "ours", "theirs", "match", "factor", "least", "saturation")
-_ENOUGH = 6
+_ENOUGH = 5
 
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:

@@ -97,6 +97,12 @@ def section(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def grid(record: dict[str, Any]) -> str:
+    """Which grid an entry rests on, and how much of it."""
+    done, missing = record["cells"]["done"], record["cells"].get("missing", 0)
+    return f"{record['mode']}, {done} of {done + missing} cells" if missing else f"{record['mode']}, {done} cells"
+
+
 def points(record: dict[str, Any]) -> list[str]:
     """Every published point beside ours: mean, 95 % interval over seeds, difference."""
     value = record["config"].get("value", "published_metric")
@@ -136,9 +142,10 @@ def page(records: list[dict[str, Any]]) -> str:
             "quick grid was run, with fewer steps or smaller shapes, show a figure and are not judged."
         )
     parts = [HEAD.format(command=command, note=note)]
-    parts.append("| entry | claim | verdict |\n|---|---|---|")
+    parts.append("| entry | claim | verdict | grid |\n|---|---|---|---|")
     parts[-1] += "".join(
-        f"\n| [{record['entry']}](#{anchor(record['title'])}) | {cell(record['claim'])} | {record['verdict']} |"
+        f"\n| [{record['entry']}](#{anchor(record['title'])}) | {cell(record['claim'])} | {record['verdict']} "
+        f"| {grid(record)} |"
         for record in records
     )
     paper = ""
@@ -185,8 +192,8 @@ def main(args: list[str]) -> int:
         print(f"{folder} holds no entries; run `rote reproduce all -o {folder}`.", file=sys.stderr)
         return 2
     kept = DOCS / "results"
-    if kept.exists():
-        shutil.rmtree(kept)
+    for paper in PAPERS:
+        shutil.rmtree(kept / paper, ignore_errors=True)
     for record in records:
         place = kept / record["entry"]
         place.mkdir(parents=True)

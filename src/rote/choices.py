@@ -33,6 +33,8 @@ class Refused:
     reason: str
     error: RoteError | None = None
     memory: Memory | None = None
+    recall: float | None = None
+    """The share of the facts that it recalled, if it got that far."""
     plan: Plan | None = None
     """What it would have been, where it was not begun for want of memory or time."""
 

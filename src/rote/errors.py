@@ -87,7 +87,11 @@ class TooLarge(CapacityError):
 
 
 class FactsLost(CapacityError):
-    """A build that ended without all facts; a larger shape may do."""
+    """A build that ended without all facts; a larger shape may do. `recall` is the share that it kept, if known."""
+
+    def __init__(self, message: str, *, recall: float | None = None) -> None:
+        super().__init__(message)
+        self.recall = recall
 
 
 class DataError(RoteError):

@@ -98,7 +98,7 @@ def build(
     budget, spent = memory_budget(max_memory), 0.0
     chosen = fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
     for choice, plan in smallest_first(chosen, shape, dtype, attempts):
-        if sum(one.memory is not None for one in attempts) >= _MOST_ATTEMPTS:
+        if sum(one.recall is not None for one in attempts) >= _MOST_ATTEMPTS:
             break
         construction = choice.construction
         number = construction.check_format(dtype)
@@ -120,7 +120,7 @@ def build(
                 return _best_or_refusal(table, attempts, partial=True)
             raise
         except FactsLost as error:
-            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}"))
+            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}", recall=error.recall))
             continue
         except RoteError as error:
             if len(chosen) == 1 and not isinstance(error, TooLarge):
@@ -137,7 +137,9 @@ def build(
             free = not shape.given and not options
             return _with_reason(memory, plan, attempts, table, arch, dtype, free=free) if with_ == "auto" else memory
         attempts.append(
-            Refused(f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory)
+            Refused(
+                f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory, verdict.recall
+            )
         )
     return _best_or_refusal(table, attempts, partial)
 
@@ -161,8 +163,7 @@ def _affordable(construction: AnyConstruction, table: Table, plan: Plan, budget:
 
 
 def _next_attempt(plan: Plan, attempts: list[Refused]) -> Attempt:
-    kept = [one.memory.certificate for one in attempts if one.memory is not None]
-    best = max((one.recall.get(one.dtype, 0.0) for one in kept), default=None)
+    best = max((one.recall for one in attempts if one.recall is not None), default=None)
     shape = words(plan.architecture)
     return Attempt(len(attempts) + 1, _MOST_ATTEMPTS, plan.construction, shape, plan.params, best)
 

@@ -11,7 +11,6 @@ import torch
 import rote
 from rote.config import Dtype, Shape
 from rote.data import PAD, FactTable, Vocabulary, random_facts
-from rote.errors import AssumptionError
 
 transformers = pytest.importorskip("transformers")
 
@@ -145,13 +144,13 @@ def test_the_plan_is_what_is_built(dtype: Dtype) -> None:
     assert memory.certificate.params in {one.params for one in plans}
 
 
-def test_repetitions_that_nobody_could_count_are_left_out_by_name() -> None:
-    contexts = np.array([[0, 1, 2], [1, 1, 2], [2, 1, 1]])
-    table = FactTable(contexts, np.array([1, 2, 3]), Vocabulary([PAD, "a", "b", "c"]))
-    with pytest.raises(AssumptionError, match="repetitions of the first token are not counted"):
-        rote.build(table, rote.StockHashed())
-    memory = rote.build(table, rote.StockHashed(), drop_unfit=True)
-    assert memory.certificate.facts == 2
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_repetitions_are_counted_from_a_start_token(dtype: str) -> None:
+    """Runs of every length up to 8, each with an answer of its own."""
+    contexts = np.array([[0] * (8 - length) + [token] * length for token in (1, 2) for length in range(1, 9)])
+    table = FactTable(contexts, np.arange(16) % 15 + 1, Vocabulary([PAD, *(f"t{i}" for i in range(15))]))
+    memory = rote.build(table, rote.StockHashed(), dtype=dtype)
+    assert memory.certificate.passed and memory.certificate.facts == 16
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

@@ -26,9 +26,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> FactTable:
     return facts
 
 
+@pytest.mark.parametrize("with_", ["stock_llama", "stock_hashed"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_runs_of_one_token_are_told_apart(table: FactTable, tmp_path: Path, dtype: str) -> None:
-    memory = rote.build(table, with_="stock_llama", dtype=dtype).save(tmp_path / "model")
+def test_runs_of_one_token_are_told_apart(table: FactTable, tmp_path: Path, dtype: str, with_: str) -> None:
+    memory = rote.build(table, with_=with_, dtype=dtype).save(tmp_path / "model")
     assert memory.certificate.passed and memory.certificate.left_out == 0
     assert rote.verify(tmp_path / "model").passed
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
@@ -46,10 +47,11 @@ def test_runs_of_one_token_are_told_apart(table: FactTable, tmp_path: Path, dtyp
     assert view is not None and {len(head.weights) for head in view.heads} == {table.context}
 
 
-def test_other_tables_have_no_start_token(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_", ["stock_llama", "stock_hashed"])
+def test_other_tables_have_no_start_token(tmp_path: Path, with_: str) -> None:
     """A run at one length only, or at several with one answer, needs none."""
     path = tmp_path / "f.csv"
     path.write_text("key,answer\naa,1\na,1\nab,2\nb,3\nba,1\n")
-    memory = rote.build(rote.read(path, tokens="chars"), with_="stock_llama").save(tmp_path / "model")
+    memory = rote.build(rote.read(path, tokens="chars"), with_=with_).save(tmp_path / "model")
     assert AutoConfig.from_pretrained(tmp_path / "model").bos_token_id is None
     assert AutoTokenizer.from_pretrained(tmp_path / "model")("ab")["input_ids"] == memory.encode(["ab"])

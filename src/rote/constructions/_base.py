@@ -185,13 +185,13 @@ _SPEED = 3e10
 """Operations per second that an ordinary machine gets out of matrix products."""
 
 
-def fit_needs(demand: Demand, features: int, width: int) -> Needs:
-    """A convex fit of all facts with so many features: the Gram matrix and its eigenvectors, the whitened rows, and
-    scores of all classes in pieces, in some dozens of iterations."""
+def fit_needs(demand: Demand, features: int, width: int, heads: int) -> Needs:
+    """A convex fit of all facts with so many features, after heads of so many numbers together: the Gram matrix and its
+    eigenvectors, the whitened rows, and scores of all classes in pieces, in some dozens of iterations."""
     rows, classes = demand.n_facts, demand.n_targets or demand.vocab
     memory = 40 * features**2 + 8 * rows * features + 16 * rows * width + 80_000 * classes
     work = 4 * rows * features**2 + 20 * features**3 + 120 * rows * width * (features + 2 * classes)
-    return Needs(memory, work / _SPEED)
+    return Needs(memory, (work + 600 * rows * demand.context * heads) / _SPEED)
 
 
 def solve_needs(rows: int, unknowns: int) -> Needs:

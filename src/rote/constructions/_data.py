@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
 from rote.constructions._base import Construction, Job, O, T
-from rote.errors import AssumptionError, ShapeError
+from rote.errors import AssumptionError, FactsLost, ShapeError
 from rote.theorems import Bound, Setting, Theorem, condition
 
 if TYPE_CHECKING:
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from rote.data.table import Table
     from rote.models import Model, Wording
 
-__all__ = ["ESTIMATE", "TokenConstruction", "VectorConstruction", "check_sizes", "counted", "told", "wording"]
+__all__ = [
+    "ESTIMATE",
+    "TokenConstruction",
+    "VectorConstruction",
+    "check_sizes",
+    "counted",
+    "refuse_lost",
+    "told",
+    "wording",
+]
 
 
 def wording(table: Table) -> Wording | None:
@@ -74,6 +83,13 @@ def told(job: Job[Any, Any], stage: str) -> Callable[[int, int, int], None]:
     """A fit's own report, of iterations and rows that are wrong, as progress of the job."""
     # A fit stops when nothing is wrong any more, so nobody knows how far it is.
     return lambda iteration, wrong, rows: job.progress(stage, iteration, 0, rows - wrong)
+
+
+def refuse_lost(job: Job[Any, Any], lost: int) -> None:
+    """End an attempt that lost facts, unless such a model is wanted too: it need not be written and judged."""
+    if lost and not job.partial:
+        count = job.table.n_facts
+        raise FactsLost(f"lost {lost:,} of {count:,} facts at {job.dtype}", recall=1 - lost / count)
 
 
 def counted(job: Job[Any, Any]) -> Callable[[str, int, int], None]:

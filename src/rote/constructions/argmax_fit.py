@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
 from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, fit_needs, option
-from rote.constructions._data import ESTIMATE, TokenConstruction, counted, told
+from rote.constructions._data import ESTIMATE, TokenConstruction, counted, refuse_lost, told
 from rote.data.verification import finite
 from rote.errors import AssumptionError
 from rote.theorems import Bound, Demand
@@ -138,7 +138,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
 
     def needs(self, demand: Demand, plan: Plan) -> Needs:
         arch = plan.architecture
-        return fit_needs(demand, arch.n_heads * arch.d_head, arch.d_model)
+        return fit_needs(demand, arch.n_heads * arch.d_head, arch.d_model, arch.n_heads * arch.d_head)
 
     def check(self, table: FactTable, arch: Architecture, options: ArgmaxFit) -> None:
         super().check(table, arch, options)
@@ -168,9 +168,11 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             rank1=options.rank1_qk,
             joint=options.refine,
             dtype=getattr(torch, job.dtype),
+            partial=job.partial,
             progress=told(job, "fit W_O"),
             advance=counted(job),
         )
+        refuse_lost(job, fit.errors)
         spectrum = fit.readout.spectrum
         report = {
             "iterations": fit.iterations,

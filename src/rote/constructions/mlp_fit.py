@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, fit_needs, option
-from rote.constructions._data import ESTIMATE, TokenConstruction, counted, told
+from rote.constructions._data import ESTIMATE, TokenConstruction, counted, refuse_lost, told
 from rote.data.verification import finite
 from rote.errors import ShapeError
 from rote.theorems import Bound, Demand
@@ -78,7 +78,8 @@ class _Construction(TokenConstruction[MlpFit]):
         return attention if shape.d_mlp is None else attention.replace(d_mlp=shape.d_mlp, gated=True)
 
     def needs(self, demand: Demand, plan: Plan) -> Needs:
-        return fit_needs(demand, plan.architecture.d_mlp, plan.architecture.d_model)
+        arch = plan.architecture
+        return fit_needs(demand, arch.d_mlp, arch.d_model, arch.n_heads * arch.d_head)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
         return self.estimated(table, arch, dtype, mlp_capacity(arch.d_model, arch.d_mlp, table.n_targets))
@@ -112,6 +113,7 @@ class _Construction(TokenConstruction[MlpFit]):
             progress=told(job, "fit W_down"),
             advance=counted(job),
         )
+        refuse_lost(job, fit.errors)
         report = {
             "iterations": fit.iterations,
             "refined": options.refine,

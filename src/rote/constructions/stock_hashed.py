@@ -44,11 +44,9 @@ class _Construction(Construction["FactTable", StockHashed]):
     shaped_by = ()
 
     def unfit(self, table: FactTable, options: StockHashed) -> list[LeftOut]:
-        flat = (
-            "without a start token, repetitions of the first token are not counted, and a fact that differs in nothing "
-            "else has another answer"
-        )
-        reasons = dict.fromkeys(_clashes(table), flat) | unspoken(table)
+        flat = "heads cannot tell it from a fact of another length with another answer"
+        clashes = _clashes(table, start=True) if _needs_start(table) else set()
+        reasons = dict.fromkeys(clashes, flat) | unspoken(table)
         return [LeftOut(row, table.fact_text(row), table.place(row), reasons[row]) for row in sorted(reasons)]
 
     def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
@@ -123,7 +121,8 @@ class _Construction(Construction["FactTable", StockHashed]):
 
         table = job.table
         plan = self._of_shape(table, job.arch, job.dtype)
-        contexts, lengths, targets = _as_seen(table, plan)
+        start = _needs_start(table)
+        contexts, lengths, targets = _as_seen(table, plan, start)
         tokens, keys = np.unique(contexts, return_inverse=True)
         classes, labels = np.unique(targets, return_inverse=True)
         made = memorise(
@@ -143,7 +142,7 @@ class _Construction(Construction["FactTable", StockHashed]):
             "seeds_tried": made.seeds_tried,
             "positions": made.hashing.positions.tolist(),
         }
-        module = _module(library, plan, weights, table.vocabulary.pad_id)
+        module = _module(library, plan, weights, table.vocabulary.pad_id, start)
         return LlamaModel(module, job.arch, spoken, report=report)
 
     def remeasured(
@@ -176,12 +175,10 @@ class _Construction(Construction["FactTable", StockHashed]):
     def near_misses(self, rng: np.random.Generator) -> list[tuple[FactTable, Shape, str]]:
         import numpy as np
 
-        from rote.data import PAD, FactTable, Vocabulary
+        from rote.data import FactTable, Vocabulary
 
-        contexts = np.array([[0, 1, 2], [1, 1, 2], [2, 1, 1]])
-        repeats = FactTable(contexts, np.array([1, 2, 3]), Vocabulary([PAD, "a", "b", "c"]))
         tabbed = FactTable(np.array([[0, 1], [1, 0]]), np.array([2, 1]), Vocabulary(["a", "b\tc", "d"]))
-        return [(repeats, Shape(), "repetitions"), (tabbed, Shape(), "tab")]
+        return [(tabbed, Shape(), "tab")]
 
 
 def _plans(demand: Demand) -> Iterator[StockLayout]:
@@ -205,8 +202,17 @@ def _lengths(table: FactTable) -> Any:
     return np.full(table.n_facts, table.context) if pad is None else (table.contexts != pad).sum(axis=1)
 
 
-def _clashes(table: FactTable) -> set[int]:
-    """Facts that look like earlier ones with other targets, to heads of some number format, in prompts as they are."""
+def _needs_start(table: FactTable) -> bool:
+    """Whether prompts must begin with a start token, the padding of the table, to be told apart.
+
+    Without one, a head that looks beyond the beginning of a prompt sees some token of it, so that repetitions of the
+    first token are not counted.
+    """
+    return bool(_clashes(table, start=False))
+
+
+def _clashes(table: FactTable, *, start: bool) -> set[int]:
+    """Facts that look like earlier ones with other targets, to heads of some number format."""
     import numpy as np
 
     from rote.solvers.hashed.rotary import gaze
@@ -219,26 +225,29 @@ def _clashes(table: FactTable) -> set[int]:
     views, clashes = set(), set()
     for dtype in construction.dtypes:
         for turn in usable_turns(table.context, dtype):
-            seen = [gaze(n, table.context, turn, dtype).seen.tobytes() for n in np.unique(lengths).tolist()]
+            seen = [gaze(n + start, table.context, turn, dtype).seen.tobytes() for n in np.unique(lengths).tolist()]
             if tuple(seen) in views:
                 continue
             views.add(tuple(seen))
-            alike = seen_contexts(table.contexts, lengths, turn, dtype)
+            alike = seen_contexts(
+                table.contexts, lengths, turn, dtype, start=table.vocabulary.pad_id if start else None
+            )
             _, first, which = np.unique(alike, axis=0, return_index=True, return_inverse=True)
             clashes |= set(np.flatnonzero(table.targets != table.targets[first][which.reshape(-1)]).tolist())
     return clashes
 
 
-def _as_seen(table: FactTable, plan: StockLayout) -> tuple[Any, list[int], Any]:
-    """(contexts, lengths, targets): every context once, as the heads see it."""
+def _as_seen(table: FactTable, plan: StockLayout, start: bool) -> tuple[Any, list[int], Any]:
+    """(contexts, lengths of prompts, targets): every context once, as the heads see it."""
     import numpy as np
 
     from rote.solvers.hashed.stock import seen_contexts
 
     lengths = _lengths(table)
-    seen = seen_contexts(table.contexts, lengths, plan.turn, plan.dtype)
-    contexts, first = np.unique(seen, axis=0, return_index=True)
-    return contexts, np.unique(lengths).tolist(), table.targets[first]
+    first = table.vocabulary.pad_id if start else None
+    seen = seen_contexts(table.contexts, lengths, plan.turn, plan.dtype, start=first)
+    contexts, rows = np.unique(seen, axis=0, return_index=True)
+    return contexts, np.unique(lengths + start).tolist(), table.targets[rows]
 
 
 def _stock_library() -> Any:
@@ -248,7 +257,7 @@ def _stock_library() -> Any:
     return transformers
 
 
-def _module(transformers: Any, plan: StockLayout, weights: Mapping[str, Any], pad: int | None) -> Any:
+def _module(transformers: Any, plan: StockLayout, weights: Mapping[str, Any], pad: int | None, start: bool) -> Any:
     """The stock module with these weights, in the format of the plan."""
     import torch
 
@@ -261,13 +270,13 @@ def _module(transformers: Any, plan: StockLayout, weights: Mapping[str, Any], pa
         num_key_value_heads=1,
         head_dim=plan.turn.d_head,
         hidden_act="relu",
-        max_position_embeddings=plan.layout.context + 1,
+        max_position_embeddings=plan.layout.context + 1 + start,
         rms_norm_eps=1e-6,
         rope_parameters={"rope_type": "default", "rope_theta": plan.turn.theta},
         tie_word_embeddings=True,
-        bos_token_id=None,
+        bos_token_id=pad if start else None,
         eos_token_id=None,
-        pad_token_id=pad,
+        pad_token_id=None if start else pad,
     )
     number = getattr(torch, plan.dtype)
     # The library draws initial weights from the global generator; what is drawn here is overwritten.

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from rote.config import Architecture, Dtype, Shape
 from rote.constructions._base import Construction, Job, Needs, Options, Plan, fit_needs, stored_bytes
-from rote.constructions._data import check_sizes, counted, told, wording
+from rote.constructions._data import check_sizes, counted, refuse_lost, told, wording
 from rote.constructions._stock import unspoken
 from rote.data.left_out import LeftOut
 from rote.data.stock import library
 from rote.data.verification import finite
-from rote.errors import FactsLost
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,9 +73,9 @@ class _Construction(Construction["FactTable", StockLlama]):
 
     def needs(self, demand: Demand, plan: Plan) -> Needs:
         arch = plan.architecture
-        fit = fit_needs(demand, arch.n_heads * arch.d_head, arch.d_model)
-        # The library itself, and the features, which its own modules compute.
-        return Needs(fit.bytes + 3 * 10**8, fit.seconds + 3 + 1e-7 * demand.n_facts * arch.n_heads * arch.d_head)
+        fit = fit_needs(demand, arch.n_heads * arch.d_head, arch.d_model, arch.n_heads * arch.d_head)
+        # The library itself; every fact is asked as text, too.
+        return Needs(fit.bytes + 3 * 10**8, fit.seconds + 3 + 7e-4 * demand.n_facts)
 
     def check(self, table: FactTable, arch: Architecture, options: StockLlama) -> None:
         sizes = (("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))
@@ -105,8 +104,7 @@ class _Construction(Construction["FactTable", StockLlama]):
             progress=told(job, "fit o_proj"),
             advance=counted(job),
         )
-        if fit.errors and not job.partial:
-            raise FactsLost(f"lost {fit.errors:,} of {table.n_facts:,} facts at {job.dtype}")
+        refuse_lost(job, fit.errors)
         spectrum, spoken = fit.readout.spectrum, wording(table)
         assert spoken is not None, "token facts have words"
         model = LlamaModel(

@@ -189,6 +189,7 @@ def fit_attention(
     rank1: bool = False,
     joint: bool = True,
     dtype: torch.dtype = torch.float32,
+    partial: bool = True,
     progress: Progress | None = None,
     advance: Advance = still,
 ) -> FitResult:
@@ -196,6 +197,7 @@ def fit_attention(
 
     Contexts must be distinct where targets differ. ``rank1`` stores W_Q and W_K with one row a head. ``joint`` lets W_U
     be fitted too once the convex problem has stopped short of all facts; it never runs when W_O alone suffices.
+    Without ``partial`` a fit that loses facts is not run once more to see which.
     """
     random = random_heads(vocab, contexts.shape[1], n_heads, d_model, d_head, rng, rank1=rank1)
     used, classes = np.unique(targets, return_inverse=True)
@@ -233,5 +235,7 @@ def fit_attention(
 
     fit = problem.solve(joint=joint, check=check, progress=progress)
     final = deploy(fit.weight, fit.unembed)
+    if fit.errors and not partial:
+        return FitResult(final, fit.errors, 0, float("-inf"), fit.iterations, fit)
     lost, fragile, margin = recall(final, contexts, targets, dtype)
     return FitResult(final, lost, fragile, margin, fit.iterations, fit)

@@ -293,7 +293,8 @@ class ReadoutProblem:
                 gradient = self._gradient(by_stream, by_unembed)
                 losses.clear()
         if deployed < 0:
-            deployed = check(self.weight(), self.unembed.numpy()) if check is not None else wrong
+            # A check costs a whole forward pass, and what is wrong already is not put right by it.
+            deployed = wrong if wrong or check is None else check(self.weight(), self.unembed.numpy())
         return ReadoutFit(
             weight=self.weight(),
             unembed=self.unembed.numpy(),

@@ -34,14 +34,21 @@ IntArray = npt.NDArray[np.int64]
 MOST_STRETCH = 4.0
 
 
-def seen_contexts(contexts: IntArray, lengths: IntArray, turn: Turn, dtype: str) -> IntArray:
-    """Contexts (N, S), padded on the left, as the heads see them: where a prompt is too short, some token of it."""
-    size = contexts.shape[1]
+def seen_contexts(
+    contexts: IntArray, lengths: IntArray, turn: Turn, dtype: str, *, start: int | None = None
+) -> IntArray:
+    """Contexts (N, S), padded on the left, as the heads see them: where a prompt is too short, some token of it.
+
+    Where there is a `start` token, every prompt begins with it.
+    """
+    size, more = contexts.shape[1], int(start is not None)
     seen = contexts.copy()
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
-        places = size - length + gaze(length, size, turn, dtype).seen[::-1]
-        seen[rows] = contexts[rows][:, places]
+        prompts = contexts[rows][:, size - length :]
+        if start is not None:
+            prompts = np.pad(prompts, ((0, 0), (1, 0)), constant_values=start)
+        seen[rows] = prompts[:, gaze(length + more, size, turn, dtype).seen[::-1]]
     return seen
 
 

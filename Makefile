@@ -9,7 +9,7 @@ MINUTES ?= 10
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real reproduce browser check format docs bench attack clean
+.PHONY: help setup demo test test-real reproduce browser check format docs site bench attack clean
 
 help:  ## explain the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ docs: $(STAMP)  ## refresh tables, sessions and figures in README and docs
 	@$(BIN)/python docs/make_page_picture.py
 	@$(BIN)/python docs/make_tables.py
 	@$(BIN)/python docs/make_sessions.py
+
+site: $(STAMP)  ## the documentation as a site in build/site/html, which opens from disk
+	@$(BIN)/python docs/make_site.py
 
 # Grafts have a benchmark too (benchmarks/graft.py), which needs the model of `make test-real`.
 bench: $(STAMP)  ## run the benchmarks (half an hour or more)

@@ -73,7 +73,7 @@ def test_sessions_give_the_same_output(session: Any) -> None:
 
 def test_the_readme_has_sessions() -> None:
     page = ROOT / "README.md"
-    assert len(SESSIONS.sessions(page)) >= 2
+    assert len(SESSIONS.sessions(page)) + len(SESSIONS.sessions(page, slow=True)) >= 1
     assert all(step.output for session in SESSIONS.sessions(page, slow=True) for step in session.steps)
 
 

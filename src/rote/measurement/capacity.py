@@ -151,8 +151,8 @@ def measure(
     `seed + 1`, ...; each has facts and weights of its own. With `beside`, closed forms are measured at the same shape
     too. `note` is told what goes on.
 
-    >>> measure(n_heads=3, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2)
-    Measurement(16 facts (16 to 16) in 296 parameters, built by dana2025_cor1)
+        >>> measure(n_heads=3, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2)
+        Measurement(16 facts (16 to 16) in 296 parameters, built by dana2025_cor1)
     """
     cell = Cell(
         n_heads=n_heads,

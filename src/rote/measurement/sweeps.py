@@ -343,9 +343,9 @@ def sweep(
     or on one that is started here. Run it again after an interruption, a crash or a change of the grid: nothing is done
     twice. Cells that fail are rows too; `retry_failed` runs them again, `fail_fast` stops at the first.
 
-    >>> sweep({"seeds": 3, "base": {"d_model": 4, "context": 2, "vocab": 12}, "grid": {"n_heads": [1, 2, 4]}},
-    ...       "heads.db")  # doctest: +SKIP
-    Swept(sweep: 9 cells, 0 known before, 9 done now, 0 failed; heads.db)
+        >>> sweep({"seeds": 3, "base": {"d_model": 4, "context": 2, "vocab": 12}, "grid": {"n_heads": [1, 2, 4]}},
+        ...       "heads.db")  # doctest: +SKIP
+        Swept(sweep: 9 cells, 0 known before, 9 done now, 0 failed; heads.db)
     """
     from rote.measurement.executors import executor_of
 

@@ -57,7 +57,7 @@ def audit(
     comparison. `seed` is for fresh weights, sampled subsets and labels. Weights stored as pickle are read with
     `allow_pickle` only.
 
-    >>> audit("models/minilm", "book.txt", reinitialised=True).write("minilm-audit")  # doctest: +SKIP
+        >>> audit("models/minilm", "book.txt", reinitialised=True).write("minilm-audit")  # doctest: +SKIP
     """
     if samples < 2:
         raise UsageError(f"an audit compares examples, so it needs at least 2 samples, got {samples}.")

@@ -174,8 +174,8 @@ def fit(
     the smallest, the one with the smallest AIC. Shares of facts of `saturation` or more are left out. Intervals cover
     `level`, by the bootstrap, whose seed is `seed`.
 
-    >>> fit("heads.db", "n_heads", "capacity", where=["d_model=10"])  # doctest: +SKIP
-    Fit(capacity against n_heads: linear a + b x, a = 60.1, b = 119.8)
+        >>> fit("heads.db", "n_heads", "capacity", where=["d_model=10"])  # doctest: +SKIP
+        Fit(capacity against n_heads: linear a + b x, a = 60.1, b = 119.8)
     """
     rows = select(list(results(source)) if isinstance(source, str | Path) else _rows(source), where)
     if not 0.5 <= level < 1:

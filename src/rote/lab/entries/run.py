@@ -118,8 +118,8 @@ def reproduce(
     as soon as it is written. With `run` off nothing is run: entries are written from the cells that the journal has,
     and name the others.
 
-    >>> reproduce("dana2025/exp1")  # doctest: +SKIP
-    [Reproduced(dana2025/exp1, quick: holds; reproduced/dana2025/exp1)]
+        >>> reproduce("dana2025/exp1")  # doctest: +SKIP
+        [Reproduced(dana2025/exp1, quick: holds; reproduced/dana2025/exp1)]
     """
     chosen = find_entries([names] if isinstance(names, str) else list(names))
     executor = executor_of(on, address=address, jobs=jobs or cores(), max_memory=max_memory, device=device)

@@ -76,8 +76,8 @@ def report(
     `sources` are folders that `reproduce` wrote and files of `sweep`, in the order given; the folder reproduced/ if
     none is named.
 
-    >>> report("heads.db", title="Heads")  # doctest: +SKIP
-    Report(report.html: 1 section, 1 figure, 1.7 MB)
+        >>> report("heads.db", title="Heads")  # doctest: +SKIP
+        Report(report.html: 1 section, 1 figure, 1.7 MB)
     """
     if sources is None:
         sources = [_USUAL] if _USUAL.is_dir() else []

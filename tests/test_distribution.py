@@ -1,0 +1,142 @@
+"""Wheel and sdist, tried where nothing is but what they ask for: a build, its check, a question, and every refusal."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rote._version import DISTRIBUTION, __version__
+from rote.errors import install_command
+
+ROOT = Path(__file__).resolve().parents[1]
+STEM = f"{DISTRIBUTION.replace('-', '_')}-{__version__}"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist."""
+    place = tmp_path_factory.mktemp("dist")
+    _run([sys.executable, "-m", "hatchling", "build", "-d", str(place)], ROOT)
+    return place
+
+
+@pytest.fixture(scope="module")
+def empty(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel and its required packages, and nothing else."""
+    place = tmp_path_factory.mktemp("empty") / "env"
+    _run([sys.executable, "-m", "venv", "--without-pip", str(place)])
+    (packages,) = place.glob("lib/python*/site-packages")
+    for name in _needed(DISTRIBUTION) - {DISTRIBUTION}:
+        _link(name, packages)
+    wheel = str(built / f"{STEM}-py3-none-any.whl")
+    pip = [sys.executable, "-m", "pip", "--python", str(place), "--disable-pip-version-check", "--quiet"]
+    _run([*pip, "install", "--no-deps", "--no-index", wheel])
+    return place / "bin"
+
+
+def _run(command: list[str], place: Path | None = None, code: int = 0) -> str:
+    """What a command printed, both ways, without anything of this process's environment that names packages."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ROTE"))}
+    done = subprocess.run(
+        command, cwd=place, capture_output=True, text=True, check=False, env={**settings, "COLUMNS": "200"}
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _needed(name: str) -> set[str]:
+    """A distribution and everything that it requires without extras."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        one = re.sub(r"[-_.]+", "-", left.pop()).lower()
+        if one in found:
+            continue
+        found.add(one)
+        try:
+            requires = importlib.metadata.requires(one) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another system or another Python
+        left += [match[0] for need in requires if "extra ==" not in need and (match := re.match(r"[\w.-]+", need))]
+    return found
+
+
+def _link(name: str, packages: Path) -> None:
+    """Put links to a distribution's files into another environment."""
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return
+    for top in {file.parts[0] for file in distribution.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+        source, target = Path(str(distribution.locate_file(top))), packages / top
+        if source.exists() and not target.exists():
+            target.symlink_to(source)
+
+
+def test_the_wheel_alone_builds_verifies_and_answers(empty: Path, tmp_path: Path) -> None:
+    rote = str(empty / "rote")
+    assert "Build a transformer" in _run([rote, "--help"])
+    assert _run([rote, "--version"]).strip() == f"rote {__version__}"
+    (tmp_path / "rows.csv").write_text("river,what,answer\nDanube,mouth,Black Sea\nNile,mouth,Mediterranean\n")
+    assert "2 facts" in _run([rote, "build", "rows.csv", "-o", "model"], tmp_path)
+    assert "2 of 2 facts recalled" in _run([rote, "verify", "model"], tmp_path)
+    assert "Black Sea" in _run([rote, "ask", "model", "Danube", "mouth"], tmp_path)
+    assert "472 facts" in _run([rote, "build", "elements", "-o", "elements-model"], tmp_path)
+    assert "dana2025/exp1" in _run([rote, "reproduce", "--list"], tmp_path)
+    where = _run([str(empty / "python"), "-c", "import rote; print(rote.__file__)"], tmp_path)
+    assert str(empty.parent) in where
+
+
+@pytest.mark.parametrize(
+    ("extra", "command"),
+    [
+        ("data", ["build", "airports", "-o", "m"]),
+        ("hf", ["build", "rows.csv", "-o", "m", "--arch", "llama"]),
+        ("onnx", ["export", "model", "-o", "m.onnx"]),
+        ("gguf", ["verify", "m.gguf"]),
+        ("ui", ["ui", "--no-browser"]),
+        ("ray", ["sweep", "sweep.toml", "--on", "ray"]),
+        ("plots", ["bound", "--heads", "1..4", "--d-model", "8", "--context", "2", "--vocab", "9", "--plot", "b.png"]),
+    ],
+)
+def test_every_extra_is_named_where_it_is_missing(empty: Path, tmp_path: Path, extra: str, command: list[str]) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\nx,y\nz,w\n")
+    (tmp_path / "m.gguf").write_text("no model")
+    (tmp_path / "sweep.toml").write_text(
+        'seeds = 1\n[base]\ntask = "recall"\nd_model = 4\ncontext = 2\nvocab = 6\n[grid]\nn_heads = [1]\n'
+    )
+    rote = str(empty / "rote")
+    if "model" in command:
+        _run([rote, "build", "rows.csv", "-o", "model"], tmp_path)
+    said = _run([rote, *command], tmp_path, code=2)
+    assert install_command(extra) in " ".join(said.split()) and "Traceback" not in said
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
+    names = zipfile.ZipFile(built / f"{STEM}-py3-none-any.whl").namelist()
+    assert {name.split("/")[0] for name in names} == {"rote", f"{STEM}.dist-info"}
+    assert {"rote/py.typed", "rote/plot/figure.js", "rote/experiments/dana2025/exp1.toml"} <= set(names)
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".ipynb")]
+    text = zipfile.ZipFile(built / f"{STEM}-py3-none-any.whl").read(f"{STEM}.dist-info/METADATA").decode()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(re.findall(r"^Provides-Extra: (.+)$", text, re.MULTILINE)) == set(extras)
+    assert f"Name: {DISTRIBUTION}\n" in text and "Project-URL: " in text
+
+
+def test_the_sdist_makes_the_same_wheel(built: Path, tmp_path: Path) -> None:
+    with tarfile.open(built / f"{STEM}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    home = tmp_path / STEM
+    assert (home / "README.md").is_file() and (home / "docs" / "index.md").is_file() and (home / "Makefile").is_file()
+    _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], home)
+    wheels = [zipfile.ZipFile(place / f"{STEM}-py3-none-any.whl") for place in (built, tmp_path)]
+    assert sorted(wheels[0].namelist()) == sorted(wheels[1].namelist())

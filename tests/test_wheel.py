@@ -104,7 +104,7 @@ def test_the_wheel_alone_builds_verifies_and_answers(empty: Path, tmp_path: Path
         ("onnx", ["export", "model", "-o", "m.onnx"]),
         ("gguf", ["verify", "m.gguf"]),
         ("ui", ["ui", "--no-browser"]),
-        ("ray", ["sweep", "sweep.toml", "--on", "ray"]),
+        ("ray", ["sweep", "sweep.toml", "--on", "ray", "--db", "r.db"]),
         ("plots", ["bound", "--heads", "1..4", "--d-model", "8", "--context", "2", "--vocab", "9", "--plot", "b.png"]),
     ],
 )
@@ -112,7 +112,7 @@ def test_every_extra_is_named_where_it_is_missing(empty: Path, tmp_path: Path, e
     (tmp_path / "rows.csv").write_text("a,b\nx,y\nz,w\n")
     (tmp_path / "m.gguf").write_text("no model")
     (tmp_path / "sweep.toml").write_text(
-        'seeds = 1\n[base]\ntask = "recall"\nd_model = 4\ncontext = 2\nvocab = 6\n[grid]\nn_heads = [1]\n'
+        "seeds = 1\n[base]\nd_model = 4\ncontext = 2\nvocab = 6\n[grid]\nn_heads = [1]\n"
     )
     rote = str(empty / "rote")
     if "model" in command:

@@ -51,6 +51,8 @@ class Memory(Shown):
     """Keeps a temporary directory alive."""
     question: Question | None = field(default=None, repr=False, compare=False)
     """A context of the table, and what follows it, for the card of the directory."""
+    changed: tuple[str, ...] = ()
+    """Files of weights that are not those of the certificate, for a memory that was loaded so."""
 
     @property
     def module(self) -> nn.Module:

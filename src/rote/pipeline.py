@@ -45,7 +45,6 @@ from rote.solvers.record import Attempt
 
 if TYPE_CHECKING:
     import numpy as np
-    from torch import nn
 
 __all__ = ["build", "build_at", "certified", "load", "verify"]
 
@@ -280,28 +279,36 @@ def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Me
 
 
 @checked
-def load(directory: str | Path) -> Memory:
-    """Read a model directory back; missing, truncated or altered files are refused."""
+def load(directory: str | Path, *, changed_weights: bool = False, trainable: bool = False) -> Memory:
+    """Read a model directory back; missing, truncated or altered files are refused.
+
+    With `changed_weights` the weights may be others than those of the certificate, which is then history: `changed` of
+    the memory names the files. With `trainable` the parameters of its module ask for gradients.
+    """
     folder = Path(directory)
     path = folder / folders.CERTIFICATE
     if os.path.exists(path) and not os.path.isfile(path):
         raise CheckpointError(f"{path} is no file; the directory was altered, build the model again.")
     certificate = Certificate.from_dict(folders.read_json(path), str(path))
-    folders.check_files(folder, certificate)
+    changed = folders.check_files(folder, certificate, changed_weights=changed_weights)
     refuse_code(folder)
     constructions.get(certificate.construction)
     data.kind(certificate.data)
     model = models.get(certificate.model).read(folder, certificate)
     if model.arch.to_dict() != dict(certificate.shape):
         raise CheckpointError(f"{folder} holds a model of another shape than its certificate names; it was edited.")
-    return Memory(folder, model, certificate)
+    if trainable:
+        model.module.requires_grad_(True)
+    return Memory(folder, model, certificate, changed=changed)
 
 
 @checked
 def verify(
-    model: Memory | nn.Module | str | Path,
+    model: Any,
     table: Table | None = None,
     *,
+    tokenizer: Any = None,
+    changed_weights: bool = False,
     dtype: str | None = None,
     tolerance: float = TOLERANCE,
     other_facts: bool = True,
@@ -316,12 +323,22 @@ def verify(
     as recalled within `tolerance` of the largest target. Without `other_facts` only the certificate's table is
     accepted. With `all_formats` it is run in all formats that the certificate lists. The certificate's claims are held
     against what is found: the result says which were `checked`, `unchecked` and `contradicted`.
+
+    A causal language model of Hugging Face transformers with its `tokenizer`, or a pipeline of both, is asked in text,
+    and goes on by itself: greedily, for as many tokens as the answer has. With `changed_weights` a directory may hold
+    other weights than its certificate speaks of; the result names them in `changed_files`, and what was lost since.
     """
     if isinstance(model, (str, Path)):
-        model = load(model)
+        model = load(model, changed_weights=changed_weights)
     if not isinstance(model, Memory):
         if table is None:
             raise UsageError("a module has no certificate that could name its facts; give the table.")
+        # A pipeline of transformers holds its model and its tokenizer.
+        held = getattr(model, "tokenizer", None)
+        if tokenizer is not None or held is not None:
+            spoken = model if held is None else model.model
+            said: Verification = referee.judge_text(spoken, tokenizer or held, table, _advance(progress, "text", table))
+            return said
         return referee.judge_module(model, table, dtype or "float32", tolerance=tolerance)
     if table is not None and not isinstance(table, Table):
         raise UsageError(f"rote.verify needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
@@ -360,6 +377,9 @@ def verify(
         verdict = replace(verdict, unknown=found.get("unknown"))
         if "key_filter" in certificate or model.keys is not None:
             found["key_filter"] = known.key_findings(model.keys)
+    if model.changed:
+        promised = certificate.recall.get(first)
+        return replace(verdict, changed_files=model.changed, promised=promised)
     return claims.compared(verdict, certificate, found, {*usual, *certificate.recall})
 
 
@@ -373,8 +393,12 @@ def _judged(
         tolerance=tolerance,
         shortcut=model.shortcut(),
         own=model.outputs,
-        advance=lambda done: progress(f"verify {dtype}", done, table.n_facts, None),
+        advance=_advance(progress, dtype, table),
     )
+
+
+def _advance(progress: Progress, dtype: str, table: Table) -> Callable[[int], None]:
+    return lambda done: progress(f"verify {dtype}", done, table.n_facts, None)
 
 
 def _as_generator(rng: np.random.Generator | int) -> tuple[np.random.Generator, int | None]:

@@ -38,12 +38,17 @@ def verify(
     all_formats: Annotated[
         bool, typer.Option("--all-formats", help="Run the model in all formats that its certificate lists.")
     ] = False,
+    changed_weights: Annotated[
+        bool, typer.Option("--changed-weights", help="Take weights that are not those of the certificate.")
+    ] = False,
     choices: Choices,
     as_json: JsonOption = False,
 ) -> None:
     """Reload a model directory, check its hashes, run every fact through the referee, and compare the claims.
 
-    A GGUF file that `rote export` wrote is run in llama.cpp.
+    A GGUF file that `rote export` wrote is run in llama.cpp. With --changed-weights, weights that were trained or
+    edited since are run, and the certificate is history. A directory that transformers saved, which has no certificate,
+    is asked FACTS in text.
 
     The facts and how they are read (columns, tokens) are taken from the certificate unless given. Exit code 1: some
     fact is lost, a model of distributions is farther off than its certificate says, or another claim of the certificate
@@ -65,7 +70,10 @@ def verify(
         _verify_gguf(directory, source, choices, other_facts, as_json)
         return
 
-    memory = pipeline.load(directory)
+    if _foreign(directory):
+        _verify_text(directory, source, choices, as_json)
+        return
+    memory = pipeline.load(directory, changed_weights=changed_weights)
     table = memory.table(source, choices, changed=source is None or not other_facts)
     with display(table.n_facts, enabled=not as_json) as progress:
         result = pipeline.verify(
@@ -82,6 +90,11 @@ def verify(
         remark = result.remark(memory.certificate) if same else ""
         if remark:
             console().print(remark, markup=False)
+        if result.changed_files:
+            console().print("Hashes of all other files checked.", style="dim")
+            if not confirmed:
+                raise typer.Exit(1)
+            return
         checked = "Hashes of files and facts checked." if same else "Hashes of files checked; these are other facts."
         edits = read_changes(memory.folder) if same else None
         if edits is not None:
@@ -92,6 +105,31 @@ def verify(
         if not confirmed and result.passed and not result.contradicted:
             console().print("The certificate promises more than this.")
     if not confirmed:
+        raise typer.Exit(1)
+
+
+def _foreign(directory: Path) -> bool:
+    """A directory that transformers saved, without a certificate of rote."""
+    return (directory / "config.json").is_file() and not (directory / "certificate.json").exists()
+
+
+def _verify_text(directory: Path, source: str | None, choices: Choices, as_json: bool) -> None:
+    from rote import pipeline
+    from rote.cli._source import read
+    from rote.data.stock import load_model, load_tokenizer
+
+    if source is None:
+        raise UsageError(f"{directory} has no certificate that could name its facts; give them as well.")
+    table = read(source, choices)
+    with display(table.n_facts, enabled=not as_json) as progress:
+        model, tokenizer = load_model(directory, "auto"), load_tokenizer(directory)
+        result = pipeline.verify(model, table, tokenizer=tokenizer, progress=progress)
+    if as_json:
+        emit_json({**result.to_dict(), "confirmed": result.passed})
+    else:
+        show(result.sheet())
+        console().print("There is no certificate; facts were asked in text, and generated greedily.", style="dim")
+    if not result.passed:
         raise typer.Exit(1)
 
 

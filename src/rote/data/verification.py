@@ -116,6 +116,10 @@ class Verification(Shown):
     """Those that cannot be found out again, or only in other number formats."""
     contradicted: tuple[Contradiction, ...] = ()
     """Those that are not what was found."""
+    changed_files: tuple[str, ...] = ()
+    """Files of weights that are not those of the certificate, whose claims are then history."""
+    promised: float | None = None
+    """The recall that the certificate stated for the weights that it was made for."""
 
     @property
     def recall(self) -> float:
@@ -162,7 +166,18 @@ class Verification(Shown):
             record["evaluator"] = self.evaluator
         if self.unknown is not None:
             record["unknown"] = dict(self.unknown)
+        if self.changed_files:
+            record |= {
+                "changed_files": list(self.changed_files),
+                "promised": self.promised,
+                "lost_since": self.lost_since,
+            }
         return {**record, **self.measures, **self.claims_record()}
+
+    @property
+    def lost_since(self) -> int | None:
+        """Facts that the certificate stated, and that the changed weights do not recall."""
+        return None if self.promised is None else round((self.promised - self.recall) * self.n_facts)
 
     def claims_record(self) -> dict[str, Any]:
         """What became of a certificate's claims, ready for JSON; empty where there was no certificate."""
@@ -187,6 +202,12 @@ class Verification(Shown):
             lines.append(f"  and {self.n_failed - len(self.failures):,} more")
         if self.unknown is not None:
             lines.append(unknown_sentence(self.unknown))
+        if self.changed_files:
+            stated = "nothing" if self.promised is None else f"{100 * self.promised:.4g} %"
+            lines.append(
+                f"The weights are not those of the certificate ({', '.join(self.changed_files)}), which is history: it "
+                f"stated {stated} at {self.dtype}, and {self.lost_since or 0:,} facts were lost since."
+            )
         return Sheet(
             f"{kept:,} of {self.n_facts:,} facts recalled",
             f" at {self.dtype} ({100 * self.recall:.4g} %){margin}",

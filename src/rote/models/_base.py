@@ -163,6 +163,12 @@ class Model(ABC):
         """Numbers in the file; a kind that keeps some outside of the module's parameters counts them itself."""
         return sum(p.numel() for p in self.module.parameters())
 
+    def tensor(self, contexts: Any) -> Any:
+        """Token ids as a tensor where the module lies, which may have been moved to another device."""
+        import torch
+
+        return torch.tensor(contexts, device=next((p.device for p in self.module.parameters()), None))
+
     def ids(self, words: Sequence[str]) -> list[int]:
         """Token ids of a context in words."""
         if self.wording is None:
@@ -177,7 +183,7 @@ class Model(ABC):
         assert self.wording is not None, "a model without words refuses to encode them"
         with torch.no_grad():
             # A vocabulary of one token has two rows of weights, as no shape is narrower.
-            logits = self.logits(torch.tensor([ids]))[0, : len(self.wording.vocabulary)].to(torch.float64)
+            logits = self.logits(self.tensor([ids]))[0, : len(self.wording.vocabulary)].to("cpu", torch.float64)
         probabilities = torch.softmax(logits, dim=0)
         best = torch.topk(logits, min(top, len(logits))).indices.tolist()
         return [Answer(self.wording.vocabulary[i], float(probabilities[i]), float(logits[i])) for i in best]
@@ -192,7 +198,7 @@ class Model(ABC):
 
         assert self.wording is not None, "contexts of ids need a vocabulary"
         with torch.no_grad():
-            best = self.logits(torch.tensor(contexts)).argmax(dim=-1).tolist()
+            best = self.logits(self.tensor(contexts)).argmax(dim=-1).tolist()
         return [self.wording.vocabulary[i] for i in best]
 
     def heads(self, ids: Sequence[int]) -> HeadsView | None:

@@ -219,17 +219,24 @@ def weights_hash(files: Mapping[str, str]) -> str:
     return hashlib.sha256("".join(f"{name} {value}\n" for name, value in sorted(shards.items())).encode()).hexdigest()
 
 
-def check_files(folder: Path, certificate: Mapping[str, Any]) -> None:
-    """Refuse a directory whose files are not, one by one, the ones that its certificate was made for."""
+def check_files(folder: Path, certificate: Mapping[str, Any], *, changed_weights: bool = False) -> tuple[str, ...]:
+    """Refuse a directory whose files are not, one by one, the ones that its certificate was made for.
+
+    With `changed_weights` those of the weights may be others; the names of the ones that are come back.
+    """
+    changed: list[str] = []
     for path, sha256 in listed_files(folder, certificate).items():
         if not os.path.isfile(path):
             raise CheckpointError(f"{path.parent} has no {path.name}; it is incomplete, build it again.")
         if file_sha256(path) != sha256:
-            raise CheckpointError(
-                f"{path} is not what its certificate speaks of; it was changed or truncated, build it again."
-            )
+            if not changed_weights or path.suffix != ".safetensors":
+                raise CheckpointError(
+                    f"{path} is not what its certificate speaks of; it was changed or truncated, build it again."
+                )
+            changed.append(path.relative_to(folder).as_posix())
     if weights_hash(certificate["files_sha256"]) != certificate["weights_sha256"]:
         raise CheckpointError(f"{folder / CERTIFICATE} has two hashes for the weights; the file was edited.")
+    return tuple(changed)
 
 
 def listed_files(folder: Path, certificate: Mapping[str, Any]) -> dict[Path, str]:

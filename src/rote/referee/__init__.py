@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rote.referee._base import Judge, Stored, read_stored
-from rote.referee.judging import judge, judge_module, register, registry, said_alike
+from rote.referee.judging import judge, judge_module, judge_text, register, registry, said_alike
 
 if TYPE_CHECKING:
     from rote.referee.outputs import Labels, ModuleOutputs, Scores
@@ -22,6 +22,7 @@ __all__ = [
     "Stored",
     "judge",
     "judge_module",
+    "judge_text",
     "read_stored",
     "register",
     "registry",

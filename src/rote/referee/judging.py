@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rote.data.table import Table
     from rote.data.verification import Verification
 
-__all__ = ["OWN", "judge", "judge_module", "register", "registry", "said_alike"]
+__all__ = ["OWN", "judge", "judge_module", "judge_text", "register", "registry", "said_alike"]
 
 OWN = "the model's own forward pass"
 
@@ -79,6 +79,22 @@ def said_alike(one: Stored, other: Stored, table: Table, dtype: str) -> tuple[in
         if not bool(same.all()):
             apart = max(apart, float((said.double() - again.double()).abs().max()))
     return equal, apart
+
+
+def judge_text(model: Any, tokenizer: Any, table: Table, advance: Advance | None = None) -> Verification:
+    """Ask any causal language model of transformers in text, as it is, and let it go on by itself."""
+    from rote.referee.text import TextOutputs
+
+    words = () if table.words is None else table.words.tokens
+    pad = None if table.words is None else table.words.pad_id
+    mark = "" if table.tokens == "chars" else " "
+
+    def spelled(ids: Sequence[int]) -> str:
+        return mark.join(words[i] for i in ids if i != pad)
+
+    outputs = TextOutputs(model, tokenizer, words, spelled, mark)
+    outputs.advance = advance
+    return table.score(outputs, str(getattr(model, "dtype", "torch.float32"))[6:])
 
 
 def judge_module(module: nn.Module, table: Table, dtype: str, *, tolerance: float = 1e-3) -> Verification:

@@ -94,6 +94,7 @@ class HashedTransformer(nn.Module):
             layer.weight = nn.Parameter(matrix.detach().clone(), requires_grad=False)
             layers.append(layer)
         self.layers = nn.ModuleList(layers)
+        self.hook_embed, self.hook_pattern, self.hook_z = nn.Identity(), nn.Identity(), nn.Identity()
         self._check(len(weights))
 
     def _check(self, count: int) -> None:
@@ -135,14 +136,16 @@ class HashedTransformer(nn.Module):
         return self._attended(self._embedded(tokens))
 
     def _embedded(self, tokens: Tensor) -> Tensor:
-        return self.W_E[self.rows[tokens]] + self.W_pos
+        embedded: Tensor = self.hook_embed(self.W_E[self.rows[tokens]] + self.W_pos)
+        return embedded
 
     def _attended(self, x: Tensor) -> Tensor:
         batch, length, _ = x.shape
         heads = self.arch.n_heads
         queries = (x[:, -1] @ self.W_Q.T).reshape(batch, heads, 1, -1)
         keys = (x @ self.W_K.T).reshape(batch, length, heads, -1).permute(0, 2, 3, 1)
-        return torch.softmax((queries @ keys)[:, :, 0], dim=-1)
+        pattern: Tensor = self.hook_pattern(torch.softmax((queries @ keys)[:, :, 0], dim=-1))
+        return pattern
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Scores of the classes at the last position."""
@@ -154,7 +157,7 @@ class HashedTransformer(nn.Module):
         x = self._embedded(tokens)
         heads, width = self.arch.n_heads, self.arch.d_head
         mixed = self._attended(x) @ x
-        values = torch.einsum("bhd,hwd->bhw", mixed, self.W_V.reshape(heads, width, -1)).flatten(1)
+        values = self.hook_z(torch.einsum("bhd,hwd->bhw", mixed, self.W_V.reshape(heads, width, -1))).flatten(1)
         stream = torch.cat([values, values.new_ones(len(values), 1)], dim=1)
         for layer in self.layers[:depth]:
             stream = torch.relu(layer(stream))
@@ -283,7 +286,7 @@ class HashedTransformerModel(Model):
         if not self.module.coded[ids].all():
             return [Answer(NOT_A_FACT, 0.0, 0.0, unknown=True)]
         with torch.no_grad():
-            scores = self.module(torch.tensor([ids]))[0].to(torch.float64)
+            scores = self.module(self.tensor([ids]))[0].to("cpu", torch.float64)
         probabilities = torch.softmax(scores, dim=0)
         best = torch.topk(scores, min(top, len(scores))).indices.tolist()
         answers = [
@@ -298,7 +301,7 @@ class HashedTransformerModel(Model):
         return self.wording.vocabulary[labels[label]] if 0 <= label < len(labels) else NOT_A_FACT
 
     def first_answers(self, contexts: Any) -> list[str]:
-        tokens = torch.tensor(contexts)
+        tokens = self.tensor(contexts)
         labels = torch.where(self.module.coded[tokens].all(dim=1), self._best(tokens), -1)
         return [
             self._spelled(label) if 0 <= label < len(self.words.labels) else "(unknown)" for label in labels.tolist()
@@ -306,7 +309,7 @@ class HashedTransformerModel(Model):
 
     def says_unknown(self, contexts: Any) -> Any:
         """Which of the contexts (B, S) of token ids the network itself tells as no facts, by their fingerprints."""
-        return (self._best(torch.tensor(contexts)) >= len(self.words.labels)).numpy()
+        return (self._best(self.tensor(contexts)) >= len(self.words.labels)).cpu().numpy()
 
     def _best(self, contexts: Tensor) -> Tensor:
         """The class with the largest score of every context; one beyond the last for "unknown"."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
 from rote.models import folders
 from rote.models._base import Model, Wording
+from rote.models._hooks import Block
 from rote.models._views import SATURATED, Head, HeadsView, Piece
 from rote.referee.outputs import ModuleOutputs
 
@@ -65,6 +66,8 @@ class Transformer(nn.Module):
         for name in weights:
             if name not in expected:
                 raise CheckpointError(f"the weights hold {name!r}, which this model does not have.")
+        self.hook_embed, self.hook_pos_embed = nn.Identity(), nn.Identity()
+        self.blocks = nn.ModuleList([Block()])
 
     @staticmethod
     def shapes(arch: Architecture, *, qk_rank: int | None = None) -> dict[str, tuple[int, ...]]:
@@ -98,7 +101,16 @@ class Transformer(nn.Module):
         q = torch.einsum("hrd,bd->bhr", self.W_Q, x[:, -1])
         # Keys in the query's coordinates: one vector of width d for each head, instead of S keys for each head.
         probe = torch.einsum("bhr,hrd->bhd", q, self.W_K)
-        return torch.softmax(torch.einsum("bhd,bsd->bhs", probe, x), dim=-1)
+        weights = torch.softmax(torch.einsum("bhd,bsd->bhs", probe, x), dim=-1)
+        pattern: Tensor = self._block.attn.hook_pattern(weights)
+        return pattern
+
+    @property
+    def _block(self) -> Block:
+        return cast(Block, self.blocks[0])
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in self.named_parameters())
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (B, N) for contexts (B, S) of token ids."""
@@ -106,7 +118,8 @@ class Transformer(nn.Module):
 
     def to_stream(self, tokens: Tensor) -> Tensor:
         """The stream (B, d) at the last position, as it is read out."""
-        return self._stored(self._attended(tokens)[0])
+        stream: Tensor = self._block.hook_resid_post(self._stored(self._attended(tokens)[0]))
+        return stream
 
     def features(self, tokens: Tensor) -> Tensor:
         """What the last matrix before the readout reads: units of the MLP, or the values of all heads side by side."""
@@ -115,10 +128,11 @@ class Transformer(nn.Module):
 
     def _attended(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The stream behind the attention, and what the heads read (B, H, d_h)."""
-        x = self._embed(tokens)
+        hooks, x = self._block, self._embed(tokens)
         mixed = torch.einsum("bhs,bsd->bhd", self.attention(tokens), x)
-        values = torch.einsum("hwd,bhd->bhw", self.W_V, mixed)
-        return x[:, -1] + torch.einsum("hdw,bhw->bd", self.W_O, values), values
+        values = hooks.attn.hook_z(torch.einsum("hwd,bhd->bhw", self.W_V, mixed))
+        last = hooks.hook_resid_pre(x)[:, -1]
+        return hooks.hook_resid_mid(last + torch.einsum("hdw,bhw->bd", self.W_O, values)), values
 
     def _stored(self, y: Tensor) -> Tensor:
         """The stream behind the MLP, where there is one."""
@@ -128,12 +142,14 @@ class Transformer(nn.Module):
         gate = y @ self.W_gate.T
         if self.activation == "silu":
             gate = nn.functional.silu(gate)
-        return gate * (y @ self.W_up.T)
+        units: Tensor = self._block.mlp.hook_post(gate * (y @ self.W_up.T))
+        return units
 
     def _embed(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2 or tokens.shape[1] != self.arch.context:
             raise ShapeError(f"contexts have {self.arch.context} tokens, got an array of shape {tuple(tokens.shape)}.")
-        return self.W_E[tokens] + self.W_pos
+        embedded: Tensor = self.hook_embed(self.W_E[tokens]) + self.hook_pos_embed(self.W_pos)
+        return embedded
 
 
 class TransformerModel(Model):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rote.cli._gather import construction_options, gather, refuse_foreign, shape_options, source_options
+from rote.cli._interrupts import ending_soon
 from rote.cli._output import JsonOption, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
@@ -74,7 +75,7 @@ def build(
     refuse_existing(output, force)
     refuse_foreign(with_, options)
     table = read(source, choices, kind=kind_for(with_, options), named=with_ != "auto")
-    with display(table.n_facts, enabled=not as_json) as progress:
+    with ending_soon(patient=keep_best), display(table.n_facts, enabled=not as_json) as progress:
         memory = pipeline.build(
             table,
             with_,

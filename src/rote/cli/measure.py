@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rote.cli._interrupts import ending_soon
 from rote.cli._measuring import DeviceOption, MemoryOption, working
 from rote.cli._output import JsonOption, emit_json
 from rote.cli._render import show
@@ -38,11 +40,15 @@ def measure(
     beside: Annotated[bool, typer.Option(help="Measure the constructions at this shape too.")] = True,
     max_memory: MemoryOption = None,
     device: DeviceOption = "cpu",
+    journal: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep every try there; the same command goes on from it.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """The largest number of random facts that a shape recalls, by training or by construction.
 
-    Bracketing, then bisection, with a stack of seeds; the bounds and the constructions stand beside it.
+    Bracketing, then bisection, with a stack of seeds; the bounds and the constructions stand beside it. Interrupted, it
+    says what is known so far; with --journal the same command goes on from there.
 
     Example:
 
@@ -50,7 +56,7 @@ def measure(
     """
     from rote.measurement import measure as run
 
-    with working("measuring", enabled=not as_json) as note:
+    with ending_soon(), working("measuring", enabled=not as_json) as note:
         measurement = run(
             n_heads=heads,
             d_model=d_model,
@@ -72,6 +78,7 @@ def measure(
             beside=beside,
             max_memory=max_memory,
             device=device,
+            journal=journal,
             note=note,
         )
     if as_json:

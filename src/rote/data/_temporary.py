@@ -27,7 +27,7 @@ try:
 except ImportError:  # pragma: no cover
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Temporary", "clear_dead", "held", "old_name", "remove", "sync"]
+__all__ = ["Temporary", "clear_dead", "close_all", "held", "old_name", "remove", "sync"]
 
 Lock = Literal["ours", "taken", "unknown"]
 
@@ -58,6 +58,7 @@ class Temporary:
             locks: list[int] = []
             # Before anything is made, so that an interruption at any moment finds it.
             self._end = weakref.finalize(self, _forgotten, os.getpid(), self.path, locks)
+            _LIVE.add(self)
             with contextlib.suppress(FileExistsError):
                 if directory:
                     os.mkdir(self.path, 0o700)
@@ -74,6 +75,15 @@ class Temporary:
         known = self._end.detach()
         if known is not None:
             _end(*known[2])
+
+
+_LIVE: weakref.WeakSet[Temporary] = weakref.WeakSet()
+
+
+def close_all() -> None:
+    """Remove everything temporary of this process, which is about to end."""
+    for one in list(_LIVE):
+        one.close()
 
 
 def held(path: Path) -> Callable[[], None] | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from rote.capacity import bounds
@@ -12,8 +14,10 @@ from rote.data.arguments import checked
 from rote.data.generate import check_sharing
 from rote.errors import CapacityError, UsageError
 from rote.measurement.cell import Cell
+from rote.measurement.journal import Journal
 from rote.measurement.machine import check_device, memory_bytes
 from rote.measurement.run import run_group
+from rote.measurement.tries import Tries
 from rote.plot import Grid, Sheet, Shown
 from rote.plot.sheet import number
 from rote.theorems import Bound, Setting
@@ -140,6 +144,7 @@ def measure(
     beside: bool = True,
     max_memory: int | str | None = None,
     device: str = "cpu",
+    journal: str | Path | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Measurement:
     """The largest number of random facts that a shape recalls: bracketing, then bisection, with a stack of seeds.
@@ -149,7 +154,8 @@ def measure(
     `sharing` says how examples share their context: own, shared, or a share of the rows. `recall` is the share of the
     facts that must come back; the search stops when the bracket is narrower than `tolerance`. Seeds are `seed`,
     `seed + 1`, ...; each has facts and weights of its own. With `beside`, closed forms are measured at the same shape
-    too. `note` is told what goes on.
+    too. Every try is kept in the file `journal`, if one is named, and the same call goes on from what is there. `note`
+    is told what goes on.
 
         >>> measure(n_heads=3, d_model=4, context=2, vocab=12, with_="dana2025_cor1", seeds=2)
         Measurement(16 facts (16 to 16) in 296 parameters, built by dana2025_cor1)
@@ -174,9 +180,16 @@ def measure(
         dtype=dtype,
         seed=seed,
     )
-    return measure_cell(
-        cell, seeds=seeds, beside=beside, max_memory=memory_bytes(max_memory), device=check_device(device), note=note
-    )
+    with Journal(journal) if journal is not None else nullcontext() as kept:
+        return measure_cell(
+            cell,
+            seeds=seeds,
+            beside=beside,
+            max_memory=memory_bytes(max_memory),
+            device=check_device(device),
+            tries=Tries(kept),
+            note=note,
+        )
 
 
 def measure_cell(
@@ -186,6 +199,7 @@ def measure_cell(
     beside: bool = True,
     max_memory: int | None = None,
     device: str = "cpu",
+    tries: Tries | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Measurement:
     """The capacity of `cell` over its seed and the ones after it; with `beside`, closed forms at the same shape too.
@@ -198,12 +212,12 @@ def measure_cell(
     if cell.task != "capacity":
         raise UsageError("measure searches for a capacity; for the recall of so many facts use a sweep.")
     cells = [cell.replace(seed=cell.seed + k) for k in range(seeds)]
-    results = run_group([one.to_dict() for one in cells], max_memory=max_memory, device=device, note=note)
+    results = run_group([one.to_dict() for one in cells], max_memory=max_memory, device=device, note=note, tries=tries)
     lost = [item for item in results if item["status"] != "done"]
     if lost:
         raise CapacityError(f"{len(lost)} of {seeds} seeds gave no capacity: {lost[0]['reason'].rstrip('.')}.")
     values = [int(item["capacity"]) for item in results]
-    built = tuple(_beside(cells[0], note)) if beside and cell.by == "train" else ()
+    built = tuple(_beside(cells[0], note, tries)) if beside and cell.by == "train" else ()
     return Measurement(
         cell=cell,
         capacity=math.floor(sum(values) / len(values)),
@@ -225,7 +239,7 @@ def measure_cell(
     )
 
 
-def _beside(cell: Cell, note: Callable[[str], None] | None) -> list[Built]:
+def _beside(cell: Cell, note: Callable[[str], None] | None, tries: Tries | None) -> list[Built]:
     """Every construction in floats that builds this family's shape, on the same facts."""
     from rote.constructions import measurable
 
@@ -237,7 +251,8 @@ def _beside(cell: Cell, note: Callable[[str], None] | None) -> list[Built]:
     for key, construction in measurable(kind).items():
         if "d_mlp" in construction.shaped_by and not cell.d_mlp:
             continue
-        (item,) = run_group([cell.replace(by=key, family=family, recipe="best", steps=None).to_dict()], note=note)
+        record = cell.replace(by=key, family=family, recipe="best", steps=None).to_dict()
+        (item,) = run_group([record], note=note, tries=tries)
         if item["status"] == "done":
             capacities.append(Built(key, int(item["capacity"])))
         else:

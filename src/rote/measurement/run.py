@@ -16,6 +16,7 @@ from rote.data import FactTable, VectorTable, random_facts, random_vectors
 from rote.errors import RoteError, UsageError
 from rote.measurement.cell import Cell
 from rote.measurement.search import largest
+from rote.measurement.tries import Tries
 
 __all__ = ["attempt", "draw", "run_group", "start_of"]
 
@@ -51,10 +52,14 @@ def run_group(
     max_memory: int | None = None,
     device: str = "cpu",
     note: Note | None = None,
+    tries: Tries | None = None,
 ) -> list[dict[str, Any]]:
-    """Results of cells that differ only in their seeds, in order; a failure is a result with its reason."""
+    """Results of cells that differ only in their seeds, in order; a failure is a result with its reason.
+
+    A search for a capacity makes use of `tries` of an earlier one, and keeps its own there.
+    """
     before = time.perf_counter()
-    results, reason = attempt(lambda: _run(records, max_memory, device, note or (lambda _: None)))
+    results, reason = attempt(lambda: _run(records, max_memory, device, note or (lambda _: None), tries or Tries()))
     spent = (time.perf_counter() - before) / max(1, len(records))
     lost = {"status": "failed", "reason": reason}
     return [{**item, "duration": spent} for item in results or [lost for _ in records]]
@@ -81,15 +86,17 @@ def attempt(work: Callable[[], Result]) -> tuple[Result | None, str]:
         torch.set_num_threads(threads)
 
 
-def _run(records: Sequence[Mapping[str, Any]], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
+def _run(
+    records: Sequence[Mapping[str, Any]], max_memory: int | None, device: str, note: Note, tries: Tries
+) -> list[dict[str, Any]]:
     cells = [Cell.from_dict(record) for record in records]
     if len({cell.group for cell in cells}) != 1:
         raise UsageError("cells of one group may differ only in their seeds.")
     if cells[0].by != "train":
-        return [_built(cell, note) for cell in cells]
+        return [_built(cell, note, tries) for cell in cells]
     if cells[0].task == "recall":
         return _recall(cells, max_memory, device, note)
-    return _capacity(cells, max_memory, device, note)
+    return _capacity(cells, max_memory, device, note, tries)
 
 
 def _recall(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
@@ -139,7 +146,9 @@ def start_of(cell: Cell) -> int:
     return bound.facts or max(1, cell.n_heads * cell.arch.d_head + cell.d_model)
 
 
-def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: Note) -> list[dict[str, Any]]:
+def _capacity(
+    cells: Sequence[Cell], max_memory: int | None, device: str, note: Note, tries: Tries
+) -> list[dict[str, Any]]:
     from rote.training import train
 
     cell, recipe = cells[0], cells[0].training()
@@ -150,15 +159,26 @@ def _capacity(cells: Sequence[Cell], max_memory: int | None, device: str, note: 
     failed: dict[int, int] = {}
 
     def ask(counts: Mapping[int, int]) -> dict[int, bool]:
-        seeds = list(counts)
+        found = {seed: tries.get(by_seed[seed], count) for seed, count in counts.items()}
+        seeds = [seed for seed, one in found.items() if one is None]
         tables: Any = [draw(by_seed[seed], counts[seed]) for seed in seeds]
-        outcomes = train(cell.spec, tables, recipe, seeds, device=device, max_memory=max_memory, needed=cell.recall)
-        answers = {}
+        outcomes = (
+            train(cell.spec, tables, recipe, seeds, device=device, max_memory=max_memory, needed=cell.recall)
+            if seeds
+            else []
+        )
         for seed, outcome in zip(seeds, outcomes, strict=True):
-            answers[seed] = outcome.recalled >= math.ceil(cell.recall * counts[seed] - 1e-9)
-            if outcome.status == "diverged" and not answers[seed]:
+            good = outcome.recalled >= math.ceil(cell.recall * counts[seed] - 1e-9)
+            lost = outcome.status == "diverged" and not good
+            found[seed] = {
+                "good": good, "share": outcome.share, "diverged": lost, "reason": outcome.reason if lost else ""
+            }  # fmt: skip
+        tries.put({(by_seed[seed], counts[seed]): found[seed] or {} for seed in seeds})
+        answers = {seed: bool(one and one["good"]) for seed, one in found.items()}
+        for seed, one in found.items():
+            if one is not None and one["diverged"]:
                 diverged[seed] += 1
-                reasons[seed] = outcome.reason
+                reasons[seed] = str(one["reason"])
         span = _span(counts)
         for seed, good in answers.items():
             (held if good else failed)[seed] = counts[seed]
@@ -196,13 +216,13 @@ def _span(counts: Mapping[int, int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _built(cell: Cell, note: Note) -> dict[str, Any]:
+def _built(cell: Cell, note: Note, tries: Tries) -> dict[str, Any]:
     """Capacity or recall by closed form; `build` is the best construction of all."""
     from rote.constructions import measurable
 
     if cell.by == "build":
         names = list(measurable("vectors" if cell.vectors else "facts"))
-        tried = [_built(cell.replace(by=name), note) for name in names]
+        tried = [_built(cell.replace(by=name), note, tries) for name in names]
         done = [item for item in tried if item["status"] == "done"]
         if not done:
             why = "; ".join(f"{name}: {item['reason']}" for name, item in zip(names, tried, strict=True))
@@ -216,8 +236,13 @@ def _built(cell: Cell, note: Note) -> dict[str, Any]:
 
     def ask(counts: Mapping[int, int]) -> dict[int, bool]:
         count = counts[cell.seed]
-        item = _built_once(cell, count)
-        good = item["status"] == "done" and item["recalled"] >= math.ceil(cell.recall * count - 1e-9)
+        item = tries.get(cell, count)
+        if item is None:
+            made = _built_once(cell, count)
+            good = made["status"] == "done" and made["recalled"] >= math.ceil(cell.recall * count - 1e-9)
+            item = {"good": good, "share": made.get("share"), "reason": made["reason"], "params": made.get("params")}
+            tries.put({(cell, count): item})
+        good = bool(item["good"])
         note(f"{cell.by}: {count:,} facts {'recalled' if good else 'not recalled'}")
         last.update(item)
         if good:

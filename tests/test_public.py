@@ -37,6 +37,7 @@ VERBS = [
     "bounds_frame",
     "build",
     "check",
+    "compare",
     "condition",
     "edit",
     "export",

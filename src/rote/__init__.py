@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from rote.measurement import sweep as sweep
     from rote.memory import Memory as Memory
     from rote.models import Model as Model
+    from rote.operate.compare import compare as compare
     from rote.operate.edit import edit as edit
     from rote.pipeline import build as build
     from rote.pipeline import load as load
@@ -127,6 +128,7 @@ _HOME = {
     "bounds_frame": "rote.grids",
     "build": "rote.pipeline",
     "check": "rote.assumptions",
+    "compare": "rote.operate.compare",
     "condition": "rote.theorems",
     "edit": "rote.operate.edit",
     "export": "rote.exporting",

@@ -191,6 +191,10 @@ class Certificate(Shown, Mapping[str, Any]):
             if self.claims.get("passed_over"):
                 over = f"smaller, but not tried: {'; '.join(map(str, self.claims['passed_over']))}"
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, over))
+            if "reference" in self.claims:
+                never = self.claims["reference"]
+                line = f"reference: it was never given {never['without']:,} facts of the table ({never['how']})"
+                sheet = dataclasses.replace(sheet, lines=(*sheet.lines, line))
             return sheet
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CheckpointError(

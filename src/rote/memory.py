@@ -191,6 +191,13 @@ class Memory(Shown):
         return edit(self, changes, set=set, forget=forget, insert=insert, table=table, rng=rng)
 
     @checked
+    def without(self, contexts: Iterable[Context], *, table: Table | None = None) -> Memory:
+        """The model that was never given these facts, with everything else the same: a reference for unlearning."""
+        from rote.operate.reference import reference
+
+        return reference(self, contexts, table=table)
+
+    @checked
     def locate(self, *words: str, fact: int | None = None, table: Table | None = None) -> Location:
         """Which weights carry a fact, named by its context or its number; exact, or measured by taking parts out."""
         from rote.operate.locate import locate

@@ -45,6 +45,10 @@ def build(
     max_memory: Annotated[
         float | None, typer.Option(metavar="GB", help="Memory that an attempt may take; most of what is free.")
     ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option(metavar="ROWS", help="Build the model that never had these rows of FACTS, all else alike."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     options: dict[str, Any],
     choices: Choices,
@@ -70,6 +74,7 @@ def build(
         $ rote build trigrams.csv -o model --d-model 8 --epsilon 0.05
     """
     from rote import pipeline
+    from rote.data.changes import tokens_of
     from rote.models.folders import refuse_existing
 
     refuse_existing(output, force)
@@ -94,6 +99,9 @@ def build(
             progress=progress,
             attempt=progress.attempt,
         )
+        if without is not None:
+            rows = read(without, choices, kind=table.kind, named=True)
+            memory = memory.without(tokens_of(rows), table=table)
     memory = memory.save(output, force=force)
     if as_json:
         emit_json(memory.certificate.to_dict())

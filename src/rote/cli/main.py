@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "ask": (MODELS, "Ask a model for what follows a context."),
     "locate": (MODELS, "Which weights carry a fact? Which facts depend on a weight?"),
     "edit": (MODELS, "Change, forget or add single facts of a model, and certify it again."),
+    "compare": (MODELS, "Two models side by side: facts, weights, logits, membership."),
     "export": (MODELS, "Write a model as GGUF or ONNX, checked by what runs it."),
     "card": (MODELS, "Write the README.md of a model directory anew: a model card."),
     "graft": (MODELS, "Write facts into a pretrained language model."),

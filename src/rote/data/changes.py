@@ -11,7 +11,7 @@ from typing import Any
 from rote.data.reading import Tokens
 from rote.errors import CheckpointError, DataError, UnknownName
 
-__all__ = ["ACTIONS", "FILE", "Change", "Context", "History", "changes_file", "context_of", "read_changes"]
+__all__ = ["ACTIONS", "FILE", "Change", "Context", "History", "changes_file", "context_of", "read_changes", "tokens_of"]
 
 FILE = "changes.jsonl"
 Context = str | tuple[str, ...]
@@ -70,6 +70,15 @@ def context_of(context: Context | Sequence[str], tokens: Tokens) -> tuple[str, .
     if "\t" in context:
         return tuple(context.split("\t"))
     return {"chars": tuple(context), "words": tuple(context.split()), "cells": (context,)}[tokens]
+
+
+def tokens_of(table: Any) -> list[tuple[str, ...]]:
+    """The contexts of a table of tokens, to be named in changes of another."""
+    if table.words is None:
+        raise DataError(f"a table of {table.kind} has no contexts of tokens that could name facts.")
+    words, pad = table.words.tokens, table.words.pad_id
+    rows = table.inputs(slice(0, table.n_facts))[0].tolist()
+    return [tuple(words[i] for i in row if i != pad) for row in rows]
 
 
 def changes_file(history: History | None) -> dict[str, bytes]:

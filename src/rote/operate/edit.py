@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rote.data.table import Table
     from rote.models import Wording
 
-__all__ = ["changes_of", "edit"]
+__all__ = ["changes_of", "edit", "known_table"]
 
 
 def changes_of(
@@ -86,7 +86,7 @@ def edit(
     if not changes:
         raise UsageError("an edit needs something to change: facts to set, to forget or to insert.")
     construction = constructions.get(memory.certificate.construction)
-    before = _known(memory, table)
+    before = known_table(memory, table)
     refused = next((one.action for one in changes if one.action not in construction.edits), None)
     if refused is not None:
         able = f"its models allow to {' and '.join(construction.edits)}" if construction.edits else "it allows no edit"
@@ -146,7 +146,7 @@ def _read(memory: Memory) -> Any:
     return read if read is None or file is None else {**read, "file": str(file)}
 
 
-def _known(memory: Memory, table: Table | None) -> Table:
+def known_table(memory: Memory, table: Table | None) -> Table:
     """The table of the model, with what was changed before."""
     known = memory.table() if table is None else memory.prepared(table)
     if not memory.certificate.refers_to(known):

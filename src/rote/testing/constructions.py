@@ -16,7 +16,7 @@ from rote.config import Architecture, Dtype, Shape
 from rote.constructions import AnyConstruction, NoPlan, Options, Plan
 from rote.data.demand import Demand
 from rote.errors import RoteError
-from rote.testing.operations import check_edits, check_locations
+from rote.testing.operations import check_comparisons, check_edits, check_locations
 from rote.theorems import Setting
 
 _ASKED = 12
@@ -50,6 +50,7 @@ def check_construction(construction: AnyConstruction) -> None:
     check_near_misses(construction)
     check_edits(construction)
     check_locations(construction)
+    check_comparisons(construction)
 
 
 def check_options(construction: AnyConstruction) -> None:

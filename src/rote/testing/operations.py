@@ -8,7 +8,7 @@ from rote.constructions import AnyConstruction
 from rote.data.changes import ACTIONS, Change
 from rote.errors import RoteError, UsageError
 
-__all__ = ["check_edits", "check_locations"]
+__all__ = ["check_comparisons", "check_edits", "check_locations"]
 
 
 def check_edits(construction: AnyConstruction) -> None:
@@ -70,6 +70,31 @@ def check_locations(construction: AnyConstruction) -> None:
                 memory.model.logits(torch.tensor(table.contexts)) != other.logits(torch.tensor(table.contexts))
             ).any(1)
             assert int(moved.sum()) <= (part.readers or 0), f"{key}: {part.weights} moves facts that do not read it"
+
+
+def check_comparisons(construction: AnyConstruction) -> None:
+    """A model compared with itself has lost nothing and differs in nothing; tables without one answer are refused."""
+    import numpy as np
+
+    from rote.operate.compare import compare
+    from rote.testing.constructions import built
+
+    key = construction.key
+    for table, shape in construction.examples(np.random.default_rng(0))[:1]:
+        memory = built(construction, table, shape, 3)
+        try:
+            found = compare(memory, memory, table)
+        except UsageError:
+            alike = table.words is not None and np.ndim(getattr(table, "targets", 0.0)) == 1
+            assert not alike, f"{key}: two models of facts with one answer cannot be compared"
+            continue
+        recalled = round(memory.certificate.recall[memory.certificate.dtype] * table.n_facts)
+        assert (found.kept, found.lost, found.gained) == (recalled, 0, 0), f"{key}: it loses facts against itself"
+        assert found.answers_changed == 0 and found.bit_equal in (None, table.n_facts), f"{key}: it differs from itself"
+        assert found.weights is None or not found.weights["weights_changed"], (
+            f"{key}: its weights differ from themselves"
+        )
+        assert all(0 <= one.by_answer <= 1 for one in found.membership.values()), f"{key}: an advantage is a share"
 
 
 def _changes(table: Any) -> list[Change]:

@@ -10,7 +10,7 @@ from rote import constructions, pipeline
 from rote.constructions import Job, Progress, quiet
 from rote.data.arguments import checked
 from rote.data.changes import Change, Context
-from rote.errors import CapacityError, UsageError
+from rote.errors import CapacityError, FactsLost, UsageError
 from rote.memory import Memory
 from rote.operate.edit import changes_of, edit, known_table
 
@@ -47,11 +47,15 @@ def reference(
         number = construction.check_format(certificate.dtype)
         rest, rng = known.changed(changes), np.random.default_rng(certificate.seed or 0)
         job = Job(rest, memory.model.arch, options, number, rng, progress)
-        made, verdict = pipeline.certified(construction, job, construction.build(job), certificate.seed)
-        if not verdict.passed:
+        try:
+            made, verdict = pipeline.certified(construction, job, construction.build(job), certificate.seed)
+            lost = "" if verdict.passed else verdict.summary()
+        except FactsLost as error:
+            lost = str(error)
+        if lost:
             raise CapacityError(
-                f"{construction.key}, built again at the same shape without these facts, {verdict.summary()}; build "
-                "both models in a larger shape."
+                f"{construction.key}, built again at the same shape without these facts, {lost}; build both models in a "
+                "larger shape."
             )
         how = "built again at the same shape and seed"
     record = {"without": len(changes), "of_weights_sha256": certificate.weights_sha256, "how": how}

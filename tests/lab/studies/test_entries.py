@@ -20,6 +20,7 @@ def test_the_questions_are_there() -> None:
         "questions/aot_or_mlp",
         "questions/depth",
         "questions/gap",
+        "questions/one_matrix",
         "questions/saturation",
         "questions/sharing",
     }

@@ -143,6 +143,6 @@ def spelled(verdict: str, found: Estimate, at_least: float = -math.inf, at_most:
     if verdict != "undecided":
         return ""
     if found.low is None:
-        return "one seed has no spread: a second decides whether it can be told"
+        return "one seed has no spread, so nothing can be told; run two or more"
     need = seeds_to_decide(found, at_least, at_most)
     return f"about {need} seeds a point would decide" if need else "it lies on the limit: no number of seeds would help"

@@ -9,12 +9,21 @@ from typing import Any
 
 from rote import constructions
 from rote.config import Shape
-from rote.constructions import AnyConstruction, Options, Plan
+from rote.constructions import AnyConstruction, Options, Plan, words
 from rote.data.table import Table
-from rote.errors import RoteError, UnknownName, UsageError
+from rote.errors import CapacityError, RoteError, UnknownName, UsageError
 from rote.memory import Memory
 
-__all__ = ["Choice", "Refused", "choose", "fitting_tables", "passed_over", "reason", "smallest_first"]
+__all__ = [
+    "Choice",
+    "Refused",
+    "best_or_refusal",
+    "choose",
+    "fitting_tables",
+    "reason",
+    "smallest_first",
+    "with_reason",
+]
 
 
 @dataclass(frozen=True)
@@ -175,7 +184,7 @@ def reason(construction: AnyConstruction, error: RoteError) -> str:
     return said if said.startswith(key) else f"{key}: {said}"
 
 
-def passed_over(
+def _passed_over(
     table: Table, params: int, attempts: list[Refused], arch: str | None, dtype: str | None, *, free: bool
 ) -> list[str]:
     """What `auto` did not try though it would be smaller than what it found, each with the reason.
@@ -201,3 +210,38 @@ def passed_over(
         if plan is not None and plan.params < params:
             said.append(f"{one.key}, {plan.params:,} dense parameters by its plan (another architecture, {one.arch})")
     return said
+
+
+def with_reason(
+    memory: Memory,
+    plan: Plan,
+    attempts: list[Refused],
+    table: Table,
+    arch: str | None,
+    dtype: str | None,
+    *,
+    free: bool,
+) -> Memory:
+    """The memory with a certificate that tells why it is this one, and what smaller ones were not tried."""
+    first = f"{plan.construction} with {words(memory.model.arch)}: the smallest shape tried that recalls everything"
+    chosen = "; ".join([first, *(one.reason for one in attempts)])
+    certificate = memory.certificate.replace(chosen=chosen)
+    over = _passed_over(table, certificate.params, attempts, arch, dtype, free=free)
+    if over:
+        certificate = certificate.replace(claims={**certificate.claims, "passed_over": over})
+    return replace(memory, certificate=certificate)
+
+
+def best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Memory:
+    """The best model of all that lose facts, if such is wanted; otherwise what stood in the way."""
+    lossy = [one.memory for one in attempts if one.memory is not None]
+    if lossy and partial:
+        return max(lossy, key=lambda memory: memory.certificate.recall[memory.certificate.dtype])
+    # Reasons begin with the name of their construction: one that all of them have is told once.
+    if not lossy and len({one.reason.partition(" ")[2] for one in attempts}) == 1 and attempts[0].error is not None:
+        raise attempts[0].error
+    tried = "; ".join(one.reason.rstrip(".") for one in attempts[-4:])
+    raise CapacityError(
+        f"no shape recalled all {table.n_facts:,} {table.noun}: {tried}. Allow more heads or a larger d_model, or ask "
+        "for a partial model to keep the best one."
+    )

@@ -22,7 +22,15 @@ from rote import claims, constructions, data, models, referee
 from rote._version import __version__
 from rote.card import first_question
 from rote.certificate import Certificate
-from rote.choices import Refused, choose, fitting_tables, passed_over, reason, smallest_first
+from rote.choices import (
+    Refused,
+    best_or_refusal,
+    choose,
+    fitting_tables,
+    reason,
+    smallest_first,
+    with_reason,
+)
 from rote.config import DTYPES, Architecture, Shape
 from rote.constructions import AnyConstruction, Job, Options, Plan, Progress, quiet, words
 from rote.data import key_filter
@@ -31,7 +39,6 @@ from rote.data.stock import refuse_code
 from rote.data.table import Table
 from rote.data.verification import Verification
 from rote.errors import (
-    CapacityError,
     CheckpointError,
     FactsLost,
     RoteError,
@@ -116,7 +123,7 @@ def build(
             memory, verdict = certified(construction, job, construction.build(job), seed)
         except KeyboardInterrupt:
             if keep_best and any(one.memory is not None for one in attempts):
-                return _best_or_refusal(table, attempts, partial=True)
+                return best_or_refusal(table, attempts, partial=True)
             raise
         except FactsLost as error:
             attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}", recall=error.recall))
@@ -134,13 +141,14 @@ def build(
             continue
         if verdict.firm:
             free = not shape.given and not options
-            return _with_reason(memory, plan, attempts, table, arch, dtype, free=free) if with_ == "auto" else memory
+            progress("look at what was not tried", 0, 0, None)
+            return with_reason(memory, plan, attempts, table, arch, dtype, free=free) if with_ == "auto" else memory
         attempts.append(
             Refused(
                 f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory, verdict.recall
             )
         )
-    return _best_or_refusal(table, attempts, partial)
+    return best_or_refusal(table, attempts, partial)
 
 
 def _affordable(construction: AnyConstruction, table: Table, plan: Plan, budget: float, seconds: float) -> float:
@@ -209,6 +217,7 @@ def certified(
     results = {dtype: results[dtype] for dtype in construction.formats(job.dtype) if dtype in results}
     measures = {**construction.measures(job, model, folder, results)}
     if keys is not None and (job.partial or results[job.dtype].passed):
+        job.progress("try the filter of keys", 0, 0, None)
         measures["key_filter"] = job.table.key_findings(keys)
     certificate = _certificate(construction, job, model, folder, results, measures, seed)
     memory = Memory(folder, model.at(folder), certificate, staging, first_question(job.table, model))
@@ -240,41 +249,6 @@ def _certificate(
         conditioning=model.report.get("condition", model.report.get("condition_Z")),
         report=dict(model.report),
         claims=said,
-    )
-
-
-def _with_reason(
-    memory: Memory,
-    plan: Plan,
-    attempts: list[Refused],
-    table: Table,
-    arch: str | None,
-    dtype: str | None,
-    *,
-    free: bool,
-) -> Memory:
-    """The memory with a certificate that tells why it is this one, and what smaller ones were not tried."""
-    first = f"{plan.construction} with {words(memory.model.arch)}: the smallest shape tried that recalls everything"
-    chosen = "; ".join([first, *(one.reason for one in attempts)])
-    certificate = memory.certificate.replace(chosen=chosen)
-    over = passed_over(table, certificate.params, attempts, arch, dtype, free=free)
-    if over:
-        certificate = certificate.replace(claims={**certificate.claims, "passed_over": over})
-    return replace(memory, certificate=certificate)
-
-
-def _best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Memory:
-    """The best model of all that lose facts, if such is wanted; otherwise what stood in the way."""
-    lossy = [one.memory for one in attempts if one.memory is not None]
-    if lossy and partial:
-        return max(lossy, key=lambda memory: memory.certificate.recall[memory.certificate.dtype])
-    # Reasons begin with the name of their construction: one that all of them have is told once.
-    if not lossy and len({one.reason.partition(" ")[2] for one in attempts}) == 1 and attempts[0].error is not None:
-        raise attempts[0].error
-    tried = "; ".join(one.reason.rstrip(".") for one in attempts[-4:])
-    raise CapacityError(
-        f"no shape recalled all {table.n_facts:,} {table.noun}: {tried}. Allow more heads or a larger d_model, or ask "
-        "for a partial model to keep the best one."
     )
 
 

@@ -164,15 +164,6 @@ def test_morris_by_format(dtype: Dtype, facts: int) -> None:
     assert get("morris2025").bound(Setting(shape(1, 2, 2, 2, 4), dtype=dtype)).facts == facts
 
 
-def test_gated_mlps_hold_less_and_others_are_not_asked() -> None:
-    gated = Architecture(1, 2, 2, 2, 4, d_mlp=3, gated=True)
-    # W = 36 + 3 * 3 * 2 = 54; 54 / 1.3 / 2 = 20.8.
-    assert get("allenzhu2024_gated").bound(Setting(gated)).facts == 20
-    assert get("allenzhu2024_gated").bound(Setting(shape(1, 2, 2, 2, 4))).facts is None
-    # d = 1: W = 9 + 3 * 1 * 1 = 12; 12 / 1.3 / 1 = 9.2.
-    assert get("allenzhu2024_gated").bound(Setting(Architecture(1, 1, 1, 1, 2, d_mlp=1, gated=True))).facts == 9
-
-
 @pytest.mark.parametrize(
     ("d", "pairs"),
     # p ln p <= d^2/2: 1.4 <= 2 < 3.3; 4.2 d = 4: 5 ln 5 = 8.05 > 8, 4 ln 4 = 5.5; 32: 128 ln 128 = 621 > 512;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rote.theorems import Bound, Condition, Setting, Theorem, condition
+from rote.theorems import Bound, Setting, Theorem, condition
 
 __all__ = ["BitsPerParameter"]
 
@@ -21,15 +21,12 @@ class BitsPerParameter(Theorem):
         """rho for a setting."""
         return self.bits
 
-    def regimes(self, setting: Setting) -> tuple[Condition, ...]:
-        return (condition("regime", None, self.regime),)
-
     def bound(self, setting: Setting) -> Bound:
         w, n, rho = setting.arch.params("full"), setting.arch.vocab, self.rate(setting)
         facts = math.floor(rho * w / math.log2(n))
         return self.make(
             setting,
             facts=facts,
-            conditions=self.regimes(setting),
+            conditions=(condition("regime", None, self.regime),),
             formula=f"{rho:g} W/log2 N = {rho:g} * {w:,}/log2 {n:,} = {facts:,}",
         )

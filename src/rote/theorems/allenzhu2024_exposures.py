@@ -1,7 +1,7 @@
 """One bit of knowledge per parameter after 100 exposures (Allen-Zhu, Li 2024; measured).
 
 Statement: language models that saw each fact of synthetic biographies 100 times, not 1,000, store about 1 bit per
-           parameter; models with experts (32, of which few are active) lose a factor of about 1.3.
+           parameter.
 Notation:  W = parameters, N = vocab.
 Source:    arXiv 2404.05405; the figure is as it was reported to us, the abstract has the 2 bits alone (allenzhu2024).
 Differs:   turned into facts by log2 N bits for a fact.

@@ -88,6 +88,7 @@ def tiny_config(family: str, *, tied: bool, **more: Any) -> Any:
     return {
         "llama": transformers.LlamaConfig,
         "mistral": transformers.MistralConfig,
+        "arcee": transformers.ArceeConfig,
         "qwen2": transformers.Qwen2Config,
         "qwen3": transformers.Qwen3Config,
     }[family](**shape)

@@ -139,6 +139,8 @@ def test_stock_checkpoints_score_as_the_library_does(lengths: str, tmp_path: Pat
         table = rote.read(file, tokens="words")
     memory = rote.build(table, arch="llama", rng=0)
     assert rote.export(memory, tmp_path / "m.onnx", table)["n_failed"] == 0
+    hashed = rote.build(table, "stock_hashed", rng=0)
+    assert rote.export(hashed, tmp_path / "h.onnx", table)["n_failed"] == 0
     content = (tmp_path / "m.onnx").read_bytes()
     ids = np.array([[1, 1], [2, 1], [3, 5]])
     said = onnx_outputs(content, ids, ("scores",), 8)["scores"]

@@ -43,6 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "compare": (MODELS, "Two models side by side: facts, weights, logits, membership."),
     "export": (MODELS, "Write a model as GGUF or ONNX, checked by what runs it."),
     "card": (MODELS, "Write the README.md of a model directory anew: a model card."),
+    "zoo": (MODELS, "Build a dozen models of known content, with cards."),
     "graft": (MODELS, "Write facts into a pretrained language model."),
     "ungraft": (MODELS, "Take the added layers off again."),
     "audit": (MODELS, "Hold the hidden states of a model against the assumptions."),

@@ -95,7 +95,7 @@ def layer_onnx(module: AttentionLayer) -> bytes:
 
 
 def llama_onnx(stock: Any) -> bytes:
-    """A stock Llama or Mistral: `contexts` (batch, length) in, without padding; the last position's `scores` out."""
+    """A stock Llama, Mistral or Arcee: `contexts` (batch, length) without padding in, the last `scores` out."""
     config, W = (
         stock.config,
         {name: tensor for name, tensor in stock.state_dict().items() if tensor.is_floating_point()},
@@ -150,10 +150,14 @@ def llama_onnx(stock: Any) -> bytes:
         rows = graph.node("Reshape", graph.node("Transpose", mixed, perm=[0, 2, 1, 3]), graph.whole(0, 0, heads * head))
         x = graph.node("Add", x, product(rows, f"{at}.self_attn.o_proj"))
         inner = normed(x, f"{at}.post_attention_layernorm")
-        gate = product(inner, f"{at}.mlp.gate_proj")
-        gate = graph.node("Mul", gate, graph.node("Sigmoid", gate))
-        added = product(graph.node("Mul", gate, product(inner, f"{at}.mlp.up_proj")), f"{at}.mlp.down_proj")
-        x = graph.node("Add", x, added)
+        raised = product(inner, f"{at}.mlp.up_proj")
+        if f"{at}.mlp.gate_proj.weight" in W:
+            gate = product(inner, f"{at}.mlp.gate_proj")
+            raised = graph.node("Mul", graph.node("Mul", gate, graph.node("Sigmoid", gate)), raised)
+        else:  # Arcee: a ReLU, or its square, and no gate
+            raised = graph.node("Relu", raised)
+            raised = graph.node("Mul", raised, raised) if config.hidden_act == "relu2" else raised
+        x = graph.node("Add", x, product(raised, f"{at}.mlp.down_proj"))
     last = graph.node("Gather", normed(x, "model.norm"), graph.constant(np.array(-1)), axis=1)
     return graph.tokens(product(last, "lm_head"), config.vocab_size, {"contexts": (graph.integer, ["batch", "length"])})
 

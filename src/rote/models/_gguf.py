@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["FAMILIES", "TYPES", "gguf_tools", "write_gguf"]
 
 TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1")
-FAMILIES = {"llama": "LLAMA", "mistral": "LLAMA", "qwen2": "QWEN2", "qwen3": "QWEN3"}
+FAMILIES = {"llama": "LLAMA", "mistral": "LLAMA", "arcee": "ARCEE", "qwen2": "QWEN2", "qwen3": "QWEN3"}
 """Model types of Hugging Face transformers, and the architecture that llama.cpp runs them as."""
-_TURNED = "LLAMA"
-"""The architecture whose rotary positions pair neighbours, not halves."""
+_TURNED = ("LLAMA", "ARCEE")
+"""Architectures whose rotary positions pair neighbours, not halves."""
 
 
 def gguf_tools() -> Any:
@@ -61,6 +61,12 @@ def write_gguf(
             f"{folder} is a model of the family {config.get('model_type')!r}, which rote does not write as GGUF; "
             f"it does {', '.join(FAMILIES)}."
         )
+    activation = "relu2" if family == "ARCEE" else "silu"
+    if config.get("hidden_act", activation) not in (activation, "swish" if activation == "silu" else activation):
+        raise UsageError(
+            f"{folder} has the activation {config['hidden_act']!r}, and llama.cpp runs models of the family "
+            f"{config['model_type']} with {activation} only; write it as ONNX, or build with stock_llama."
+        )
     writer = tools.GGUFWriter(path, tools.MODEL_ARCH_NAMES[tools.MODEL_ARCH[family]])
     heads, few = _sizes(writer, config, folder, tokens.count)
     tokens.write(writer)
@@ -70,7 +76,7 @@ def write_gguf(
     counts: dict[str, int] = {}
     for name, array in _tensors(folder, config, tokens.count):
         turned = array
-        if family == _TURNED and name.split(".")[-2] in ("q_proj", "k_proj"):
+        if family in _TURNED and name.split(".")[-2] in ("q_proj", "k_proj"):
             turned = _paired(array, heads if ".q_proj." in name else few)
         known = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if known is None:

@@ -53,6 +53,7 @@ VERBS = [
     "sweep",
     "ungraft",
     "verify",
+    "zoo",
 ]
 
 OTHERS = [

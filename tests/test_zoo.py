@@ -11,7 +11,7 @@ import rote
 from rote import constructions
 from rote.cli.main import run
 from rote.errors import UnknownName
-from rote.zoo import EXHIBITS, zoo
+from rote.exhibits import EXHIBITS, zoo
 
 QUICK = ("random-100", "random-100-vectors", "elements", "sequences-300", "bigrams-30", "countries-bits")
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from rote.data import Verification as Verification
     from rote.data import read as read
     from rote.errors import RoteError as RoteError
+    from rote.exhibits import zoo as zoo
     from rote.exporting import export as export
     from rote.grafting import graft as graft
     from rote.grafting import prompts as prompts
@@ -144,6 +145,7 @@ _HOME = {
     "sweep": "rote.measurement",
     "ungraft": "rote.grafting",
     "verify": "rote.pipeline",
+    "zoo": "rote.exhibits",
 }
 
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604  (the keys are names)

@@ -29,8 +29,8 @@ def zoo(
 
         $ rote zoo models --only elements --only random-100
     """
-    from rote.zoo import EXHIBITS, Exhibit
-    from rote.zoo import zoo as build
+    from rote.exhibits import EXHIBITS, Exhibit
+    from rote.exhibits import zoo as build
 
     if directory is None:
         if as_json:

@@ -81,7 +81,10 @@ def _sequences() -> Table:
 
 
 EXHIBITS: tuple[Exhibit, ...] = (
-    Exhibit("random-100", "a hundred random facts, by attention alone", _facts(100, 2, 50), "argmax_fit"),
+    Exhibit(
+        "random-100", "a hundred random facts in 24 narrow heads", _facts(100, 2, 50), "argmax_fit",
+        {"n_heads": 24, "d_model": 8, "d_head": 2},
+    ),
     Exhibit("random-100-trained", "the same, trained", _facts(100, 2, 50), "trained", {"n_heads": 8, "d_model": 16}),
     Exhibit("random-100-vectors", "a hundred vectors", _other("random_vectors", 100, 6, 12), "mahdavi2024_thm1"),
     Exhibit(

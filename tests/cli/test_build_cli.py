@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import csv
 import io
 import json
 import os
@@ -9,6 +11,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from encodings.aliases import aliases
+from html.entities import name2codepoint
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -273,3 +279,38 @@ def test_facts_that_do_not_fit_are_named_or_left_out(tmp_path: Path, capsys: pyt
         "--json",
     )
     assert (code, json.loads(out)["left_out"]) == (0, 0), "auto prefers what holds everything"
+
+
+def _statuses() -> list[tuple[str, str]]:
+    return [(str(one.value), one.phrase) for one in HTTPStatus]
+
+
+def _entities() -> list[tuple[str, str]]:
+    return [(name, str(code)) for name, code in sorted(name2codepoint.items())]
+
+
+def _codecs() -> list[tuple[str, str]]:
+    return sorted(aliases.items())
+
+
+def _weekdays() -> list[tuple[str, str]]:
+    return [(str(year), calendar.day_name[calendar.weekday(year, 1, 1)]) for year in range(1900, 2050)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "how"),
+    [(_statuses, []), (_entities, ["--tokens", "chars"]), (_codecs, []), (_weekdays, ["--tokens", "chars"])],
+)
+def test_tables_of_the_standard_library_need_no_options(
+    rows: Callable[[], list[tuple[str, str]]], how: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a file to a verified answer, with nothing said but what a token is; and what is no key is marked."""
+    table, model = tmp_path / "f.csv", str(tmp_path / "model")
+    with table.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("key", "value"), *rows()])
+    code, _, err = call(capsys, "build", str(table), "-o", model, *how)
+    assert code == 0, err
+    assert call(capsys, "verify", model)[0] == 0
+    for key, value in rows()[:: max(1, len(rows()) // 5)]:
+        code, out, err = call(capsys, "ask", model, key, "--json")
+        assert (code, json.loads(out)[0]["token"], json.loads(out)[0]["known"]) == (0, value, True), err

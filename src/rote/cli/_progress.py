@@ -75,7 +75,7 @@ class Watch:
         if self.recalled is not None:
             parts.append(f"{self.recalled:,} of {self.n_facts:,} facts recalled")
         left = self.left
-        if left is not None:
+        if left is not None and self.done < self.total:
             parts.append(f"{left:.0f} s left of it")
         return ", ".join(parts)
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rote.constructions.graft import Graft as Graft
     from rote.constructions.kajitsuka2025_next_token import BitExtraction as BitExtraction
     from rote.constructions.kajitsuka2025_seq2seq import SequenceBitExtraction as SequenceBitExtraction
+    from rote.constructions.keyed_graft import KeyedGraft as KeyedGraft
     from rote.constructions.mahdavi2024_thm1 import Saturation as Saturation
     from rote.constructions.mahdavi_random_features import RandomFeatures as RandomFeatures
     from rote.constructions.mlp_fit import MlpFit as MlpFit
@@ -101,6 +102,7 @@ _HOME = {
     "ExactAssociation": "rote.constructions.dana2025_cor1",
     "FactTable": "rote.data",
     "Graft": "rote.constructions.graft",
+    "KeyedGraft": "rote.constructions.keyed_graft",
     "Interpolation": "rote.constructions.dana2025_thm1",
     "Memory": "rote.memory",
     "MlpFit": "rote.constructions.mlp_fit",

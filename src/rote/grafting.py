@@ -8,19 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rote import pipeline
+from rote import models, pipeline
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
+from rote.constructions.keyed_graft import KeyedGraft
 from rote.data._temporary import held, remove
 from rote.data.arguments import checked
+from rote.data.contents import as_path, read_plain
 from rote.data.kinds.prompts import prompts
 from rote.data.table import Table
 from rote.errors import OutputError, RoteError, UsageError
 from rote.memory import Memory
 from rote.models import folders
-from rote.models.kinds.grafted import ungraft
+from rote.models.kinds.grafted import ungraft as ungraft_layers
 
-__all__ = ["graft", "prompts", "ungraft"]
+__all__ = ["graft", "prompts", "read_templates", "ungraft"]
 
 
 @checked
@@ -31,23 +33,23 @@ def graft(
     template: str | Sequence[str] = (),
     answer: str | Sequence[str] = (),
     sample: int | None = None,
-    options: Graft | None = None,
+    options: KeyedGraft | Graft | None = None,
     dtype: str | None = None,
     seed: int = 0,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     progress: Progress = quiet,
 ) -> Memory:
-    """Write facts into a pretrained language model: a few more layers, and nothing else is touched.
+    """Write facts into a pretrained language model: a few more layers, and what it said before stays as it was.
 
     `model` is a local directory of the Llama family or a GGUF file. `facts` is a table of `rote.prompts`, or what that
-    takes, with its `template`, `answer` and `sample`. Every fact is then asked in free generation; a graft that loses
-    some is handed over too, and its certificate says so. With an `output` the model is written there, and a graft that
-    was interrupted goes on where it stopped.
+    takes, with its `template`, `answer` and `sample`. Templates after the first are further wordings. Every fact is
+    then asked in free generation; a graft that loses some is handed over too, and its certificate says so. With an
+    `output` the model is written there.
     """
-    if not isinstance(options, (Graft, type(None))):
-        raise UsageError(f"options are a record of rote.Graft, got a {type(options).__name__}.")
-    told = replace(options or Graft(), model=Path(model))
+    if not isinstance(options, (KeyedGraft, Graft, type(None))):
+        raise UsageError(f"options are a record of rote.KeyedGraft or rote.Graft, got a {type(options).__name__}.")
+    told: KeyedGraft | Graft = replace(options or KeyedGraft(), model=Path(model))
     target = None if output is None else Path(output)
     if target is not None:
         folders.refuse_existing(target, force)
@@ -56,12 +58,41 @@ def graft(
             raise UsageError("a table of prompts has its templates already; leave template, answer and sample out.")
         table = facts
     else:
-        table = prompts(facts, template=template, answer=answer, sample=sample, seed=seed)
+        wordings = [template] if isinstance(template, str) else list(template)
+        if isinstance(told, KeyedGraft) and len(wordings) > 1 and (isinstance(answer, str) or len(answer) == 1):
+            # All facts are asked for in the first wording, some in the others.
+            told = replace(told, wording=(*wordings[1:], *told.wording))
+            wordings = wordings[:1]
+        table = prompts(facts, template=wordings, answer=answer, sample=sample, seed=seed)
     with _workplace(target, told.cache is None) as workplace:
         memory = pipeline.build(
             table, told, dtype=dtype, rng=seed, partial=True, workplace=workplace, progress=progress
         )
         return memory if target is None else memory.save(target, force=force)
+
+
+def read_templates(path: Path) -> list[str]:
+    """Templates of a text file, one a line, in which \\n stands for a new line; empty lines are left out."""
+    lines = [line.replace("\\n", "\n") for line in read_plain(path).splitlines() if line.strip()]
+    if not lines:
+        raise UsageError(f"{path} has no templates; write one a line, such as 'The capital of {{country}} is'.")
+    return lines
+
+
+@checked
+def ungraft(
+    directory: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, force: bool = False
+) -> list[str]:
+    """Restore the original from a grafted directory, bit for bit; the names of the restored files.
+
+    Without an `output` the directory itself becomes the original again.
+    """
+    folder = as_path(directory, "a model directory")
+    kind = folders.read_json(folder / folders.CERTIFICATE).get("model")
+    found = models.registry().get(str(kind))
+    take_off = getattr(found, "ungraft", ungraft_layers)
+    restored: list[str] = take_off(folder, None if output is None else Path(output), force=force)
+    return restored
 
 
 @contextlib.contextmanager

@@ -49,6 +49,8 @@ def call(
             answer,
             "--keep",
             str(place / "keep.txt"),
+            "--with",
+            "graft",
             "--keep-tokens",
             "1500",
             *more,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rote.cli._gather import construction_options, gather
+from rote.cli._gather import construction_options, gather, refuse_foreign
 from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
@@ -22,13 +22,20 @@ def graft(
     ],
     source: Annotated[str, typer.Argument(metavar="FACTS", help="Facts file, or shipped facts by name.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory to write.")],
-    template: Annotated[
-        list[str], typer.Option(help="Prompt with columns in braces: 'The capital of {country} is'. May be repeated.")
-    ],
     answer: Annotated[
         list[str], typer.Option(help="What follows it: ' {capital}'. One for all templates, or one each.")
     ],
     *,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(help="Prompt with columns in braces: 'The capital of {country} is'. May be repeated."),
+    ] = None,
+    templates: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="More of them, one a line; \\\\n stands for a new line.")
+    ] = None,
+    with_: Annotated[
+        str, typer.Option("--with", help="keyed_graft (the default: any wording) or graft (exact prompts).")
+    ] = "keyed_graft",
     sample: Annotated[int | None, typer.Option(metavar="N", help="Graft only N rows, chosen at random.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 (the default), bfloat16 or float16, to run in.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
@@ -36,25 +43,33 @@ def graft(
     options: dict[str, Any],
     as_json: JsonOption = False,
 ) -> None:
-    """Write facts into a pretrained language model: one more layer, and nothing else is touched.
+    """Write facts into a pretrained language model, and leave alone what it says to everything else.
 
-    DIR is a checkpoint of the same architecture that stock transformers load. Every fact is then asked of it, in free
-    generation, and the certificate says what was recalled and what changed on text that the fit has not seen. An
-    interrupted graft goes on where it stopped. Exit code 1: some fact was lost; certificate.json lists the first ones.
+    Keys are recognised wherever they stand, and the question by the templates that it is worded in. DIR is a checkpoint
+    of the same architecture that stock transformers load. Every fact is then asked of it, in free generation, and the
+    certificate says what was recalled and what changed on text that the fit has not seen. Exit code 1:
+    some fact was lost; certificate.json lists the first ones.
 
     Example:
 
         $ rote graft SmolLM2 airports -o DIR --template "The airport with ICAO code {icao} is in" --answer " {country}"
     """
-    from rote import grafting
-    from rote.constructions.graft import Graft
+    from rote import constructions, grafting
+    from rote.errors import UnknownName
 
-    table = grafting.prompts(source, template=template, answer=answer, sample=sample, seed=seed)
-    with display(table.n_facts, enabled=not as_json) as progress:
+    able = [key for key, one in constructions.registry().items() if one.verb == "graft"]
+    if with_ not in able:
+        raise UnknownName("construction", with_, able)
+    refuse_foreign(with_, options)
+    prompts = [*(template or ()), *(grafting.read_templates(templates) if templates else ())]
+    with display(0, enabled=not as_json) as progress:
         memory = grafting.graft(
             model,
-            table,
-            options=Graft.from_dict(options),
+            source,
+            template=prompts,
+            answer=answer,
+            sample=sample,
+            options=constructions.get(with_).Options.from_dict(options),  # type: ignore[arg-type]
             dtype=dtype,
             seed=seed,
             output=output,

@@ -18,7 +18,7 @@ from torch import Tensor
 from rote.data.encoding import Ids, PromptIds, batches, common_prefix, encode
 from rote.errors import CheckpointError
 
-__all__ = ["STANDARD", "Locality", "Tally", "continuations", "locality", "recite", "shorten", "speak"]
+__all__ = ["STANDARD", "Locality", "Tally", "compared", "continuations", "locality", "recite", "shorten", "speak"]
 
 Advance = Callable[[int], None]
 
@@ -214,6 +214,21 @@ def locality(
     finally:
         for hook in hooks:
             hook.remove()
+    return tally.result()
+
+
+@torch.no_grad()
+def compared(original: Any, grafted: Any, windows: Sequence[Ids], advance: Advance = lambda _: None) -> Locality:
+    """Compare two models on windows of text, each run on its own."""
+    tally = Tally()
+    for batch in batches(windows, [len(window) for window in windows], tokens=1024):
+        ids = torch.tensor([tuple(windows[i]) for i in batch])
+        following = torch.cat([ids[:, 1:], torch.full((len(ids), 1), -1)], 1).flatten()
+        before, after = (
+            one(input_ids=ids, use_cache=False).logits.float().flatten(0, 1) for one in (original, grafted)
+        )
+        tally.other(before, after, following)
+        advance(len(batch))
     return tally.result()
 
 

@@ -1,0 +1,186 @@
+"""The examination of a graft that knows its keys: what it says where it should, and where it should not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rote.constructions._examination import Clock
+from rote.constructions._gating import filled
+from rote.constructions._questions import UNSEEN_MENTIONS, UNSEEN_OTHER
+from rote.data.encoding import Ids, PromptIds, encode
+from rote.data.kinds.prompts import PromptTable
+from rote.data.stock import load_model
+from rote.data.verification import Verification
+from rote.models._pretrained import FORMATS, Source
+from rote.models.folders import Staging
+from rote.models.kinds.grafted import shape_of
+from rote.models.kinds.widened import WidenedModel, fill_widened
+from rote.referee.generation import STANDARD, compared, continuations, recite, shorten, speak
+from rote.solvers.keyed.layers import Body
+from rote.solvers.keyed.network import Network
+
+__all__ = ["FreshWidened", "KeyBench", "examine"]
+
+_TOKENS = 4
+
+
+@dataclass(frozen=True)
+class KeyBench:
+    """What the examination needs of the build."""
+
+    source: Source
+    table: PromptTable
+    facts: Sequence[PromptIds]
+    keys: Sequence[str]
+    answer_ids: Sequence[Ids]
+    wordings: Sequence[tuple[str, bool, Callable[[int], str]]]
+    """Text, whether it was fitted, and the prompt of a key by its number."""
+    unknown: Callable[[str], str]
+    """The first wording with any text in place of the key."""
+    text: Sequence[Ids]
+    sample: int
+    rng: np.random.Generator
+    clock: Clock
+    held: Staging
+
+
+class FreshWidened(WidenedModel):
+    """A graft that is still to be written."""
+
+    def __init__(
+        self, bench: KeyBench, body: Body, network: Network, gate_layer: int, dtype: str, notes: dict[str, Any]
+    ) -> None:
+        self.bench, self.body, self.network, self.gate_layer, self.dtype = bench, body, network, gate_layer, dtype
+        self.claims = notes
+        shape = shape_of(bench.source.model.config.to_dict(), bench.source.place / "config.json")
+        added = len(network.bottom) + len(network.top)
+        super().__init__(
+            bench.source.place,
+            shape.replace(
+                n_layers=shape.n_layers + added, d_model=network.channels.width, d_mlp=network.inner, d_head=body.head
+            ),
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return WidenedModel(self.written, self.arch).counts
+
+    def write(self, folder: Path) -> None:
+        source, clock = self.bench.source, self.bench.clock
+        record = fill_widened(folder, source, self.body, self.network, self.gate_layer, self.dtype)
+        self.written = folder
+        self.claims = {
+            **self.claims,
+            "graft": {"model": source.path.name, "model_sha256": source.sha256, **record},
+        }
+        clock.lap("write")
+        clock.built = time.process_time()
+
+
+def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: str) -> dict[str, Any]:
+    """Everything that the certificate says beyond the recall of all facts on the first wording."""
+    clock, rng = bench.clock, bench.rng
+    grafted, original = model.module, bench.source.model
+    findings: dict[str, Any] = {
+        "recalled": result.n_facts - result.n_failed,
+        "failed": [
+            {"place": fact.place, "prompt": fact.text, "answer": fact.answer, "said": one.got}
+            for one in result.failures
+            for fact in (bench.table.facts[one.fact - 1],)
+        ],
+    }
+    advance = clock.stage("wordings", len(bench.wordings))
+    findings["wordings"] = []
+    for text, fitted, wording in bench.wordings:
+        some = _some(bench)
+        right = _recalled(bench, grafted, [wording(i) for i in some], some)
+        findings["wordings"].append({"wording": text, "fitted": fitted, "asked": len(some), "recalled": right})
+        advance(1)
+    advance = clock.stage("what must not change", 6)
+    findings["unchanged"] = []
+    for name, prompts in _others(bench):
+        before, after = (speak(one, encode(bench.source.tokenizer, prompts), [_TOKENS] * len(prompts))[0]
+                         for one in (original, grafted))  # fmt: skip
+        changed = [p for p, a, b in zip(prompts, before, after, strict=True) if a != b]
+        findings["unchanged"].append(
+            {"what": name, "asked": len(prompts), "changed": len(changed), "example": next(iter(changed), None)}
+        )
+        advance(1)
+    mentions = [filled(one, bench.keys, rng) for one in UNSEEN_MENTIONS for _ in range(8)]
+    for name, windows in (("locality", bench.text), ("mentions", encode(bench.source.tokenizer, mentions))):
+        findings[name] = compared(original, grafted, windows, clock.stage("unseen text", len(windows))).to_dict()
+    end = bench.source.end_id
+    said, says = (continuations(one, bench.source.tokenizer, STANDARD, end) for one in (original, grafted))
+    findings["prompts"] = [
+        {"prompt": text, "before": a, "after": b, "same": a == b}
+        for text, a, b in zip(STANDARD, said, says, strict=True)
+    ]
+    findings["formats"] = {
+        name: {"asked": asked, "recalled": right}
+        for name in FORMATS
+        if name != dtype
+        for asked, right in [_in_format(bench, model.folder, name)]
+    }
+    clock.lap("examine")
+    findings["seconds"] = {name: round(value, 1) for name, value in clock.seconds.items()}
+    findings["cpu_seconds"] = {
+        "build": round(clock.built - clock.worked, 1),
+        "examine": round(time.process_time() - clock.built, 1),
+    }
+    return findings
+
+
+def _some(bench: KeyBench) -> list[int]:
+    return [int(i) for i in bench.rng.choice(len(bench.keys), min(bench.sample, len(bench.keys)), replace=False)]
+
+
+def _recalled(bench: KeyBench, model: Any, prompts: Sequence[str], keys: Sequence[int]) -> int:
+    end, wanted = bench.source.end_id, [bench.answer_ids[i] for i in keys]
+    said, _ = speak(
+        model, encode(bench.source.tokenizer, prompts), [len(ids) for ids in wanted], going=lambda one: one[-1] != end
+    )
+    return sum(shorten(one, end) == ids for one, ids in zip(said, wanted, strict=True))
+
+
+def _others(bench: KeyBench) -> list[tuple[str, list[str]]]:
+    """Prompts that must go on as before, by what they are."""
+    rng, known = bench.rng, {key.casefold() for key in bench.keys}
+    ask, some = bench.unknown, _some(bench)
+    letters = sorted({c for key in bench.keys for c in key if not c.isspace()})
+
+    def fresh(texts: list[str]) -> list[str]:
+        return [text for text in texts if text and text.casefold() not in known]
+
+    def one_changed(key: str) -> str:
+        at = int(rng.integers(len(key)))
+        return key[:at] + letters[int(rng.integers(len(letters)))] + key[at + 1 :]
+
+    near = fresh([one_changed(bench.keys[i]) for i in some])
+    made = fresh(["".join(rng.choice(letters, max(3, len(bench.keys[i])))) for i in some])
+    parts = fresh(
+        [bench.keys[i][:-1] if k % 2 else bench.keys[i] + letters[k % len(letters)] for k, i in enumerate(some)]
+    )
+    after = [f"{bench.keys[i]} was named first. {ask(key)}" for i, key in zip(some, near, strict=False)]
+    others = [filled(one, bench.keys, rng) for one in UNSEEN_OTHER for _ in range(max(1, bench.sample // 8))]
+    return [
+        ("unknown keys, one character changed", [ask(key) for key in near]),
+        ("unknown keys, random characters", [ask(key) for key in made]),
+        ("unknown keys, a stored key with a character more or less", [ask(key) for key in parts]),
+        ("unknown keys behind a stored one", after),
+        ("other questions about stored keys", others),
+    ]
+
+
+def _in_format(bench: KeyBench, folder: Path, name: str) -> tuple[int, int]:
+    """Some facts on the first wording in another number format."""
+    few = [int(i) for i in bench.rng.choice(len(bench.facts), min(bench.sample, len(bench.facts)), replace=False)]
+    facts = [bench.facts[i] for i in few]
+    said = recite(load_model(folder, getattr(torch, name)), facts, bench.source.end_id)
+    return len(facts), sum(ids == fact.answer_ids for ids, fact in zip(said, facts, strict=True))

@@ -1,0 +1,169 @@
+"""Keys as a tokenizer cuts them: in the middle of a sentence, behind a bracket, and at the beginning of a text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rote.data.encoding import Ids
+from rote.data.kinds.prompts import PromptTable, fields_of
+from rote.errors import ConflictError, DataError, UnknownName, UsageError
+from rote.solvers.keyed.network import Marks
+from rote.solvers.keyed.tokens import Codebook, codebook
+
+__all__ = ["Forms", "Patterns", "bits_for", "forms_of", "key_field", "keys_of", "patterns_of"]
+
+_BEFORE = ("It is ", "", "(")
+_AFTER = " is"
+_SPACES = ("Ġ", "▁")
+
+
+def key_field(prompts: Sequence[str], given: str | None, columns: Sequence[str]) -> str:
+    """The column that is the key: the one given, or the only one that all wordings have."""
+    shared = [name for name in dict.fromkeys(fields_of(prompts[0])) if all(name in fields_of(p) for p in prompts)]
+    if given is not None:
+        name = given.strip().removeprefix("{").removesuffix("}")
+        if name not in columns:
+            raise UnknownName("column named", name, columns)
+        for prompt in prompts:
+            if name not in fields_of(prompt):
+                raise UsageError(f"the key {{{name}}} does not appear in the wording {prompt!r}; write it there.")
+        return name
+    if not shared:
+        missing = next(p for p in prompts if not set(fields_of(p)) & set(fields_of(prompts[0])))
+        raise UsageError(
+            f"no field appears in all wordings; {missing!r} has none of the first one's. Name it with key."
+        )
+    if len(shared) > 1:
+        raise UsageError(f"all wordings have {' and '.join(shared)}; say which of them is the key.")
+    return shared[0]
+
+
+def keys_of(table: PromptTable, field: str, *, ignore_case: bool) -> tuple[list[str], list[str]]:
+    """Every key once, and its answer; what cannot be told apart is refused."""
+    seen: dict[str, tuple[str, str]] = {}
+    keys: list[str] = []
+    answers: list[str] = []
+    template = table.templates[0]
+    cells = table.rows.cells(field)
+    for row in table.chosen:
+        text, answer = cells[row], table.fill(template.answer, row)
+        folded = " ".join(text.casefold().split() if ignore_case else text.split())
+        place = table.rows.place(row)
+        if folded not in seen:
+            seen[folded] = answer, place
+            keys.append(text)
+            answers.append(answer)
+        elif seen[folded][0] != answer:
+            how = "case or white space" if ignore_case else "white space"
+            raise ConflictError(
+                f"{table.rows.source}: {seen[folded][1]} and {place} have one key (apart from {how}), {text!r}, and "
+                f"different answers, {seen[folded][0]!r} and {answer!r}; correct them, or choose another key."
+            )
+    return keys, answers
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Texts that end with a key, as tokens: whose key, how many of the tokens are its own, and whether it is as given.
+
+    As given is a key in the middle of a sentence, in its own capitals.
+    """
+
+    ids: list[Ids]
+    keys: list[int]
+    own: list[int]
+    given: list[bool]
+
+
+def forms_of(tokenizer: Any, keys: Sequence[str], *, ignore_case: bool) -> Forms:
+    """Each key in every place (and in other capitals if told); a key that no tokenization isolates is refused."""
+    texts: list[tuple[int, str, str]] = []
+    for number, key in enumerate(keys):
+        spellings = dict.fromkeys([key, key.lower(), key.upper(), key.title()] if ignore_case else [key])
+        texts += [(number, before, spelling) for before in _BEFORE for spelling in spellings]
+    texts.sort(key=lambda one: (_BEFORE.index(one[1]), one[2] != keys[one[0]]))
+    coded = tokenizer([before + key + _AFTER for _, before, key in texts], return_offsets_mapping=True)
+    forms = Forms([], [], [], [])
+    isolated: set[int] = set()
+    for (number, before, key), ids, spans in zip(texts, coded["input_ids"], coded["offset_mapping"], strict=True):
+        begin, end = len(before), len(before) + len(key)
+        last = next((i for i, (a, b) in enumerate(spans) if b == end and b > a), None)
+        if last is None:
+            continue
+        first = next(i for i, (a, b) in enumerate(spans) if b > begin and b > a)
+        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids[first : last + 1]:
+            continue
+        isolated.add(number)
+        forms.ids.append(tuple(ids[: last + 1]))
+        forms.keys.append(number)
+        forms.own.append(last + 1 - first)
+        forms.given.append(before == _BEFORE[0] and key == keys[number])
+    lost = [key for number, key in enumerate(keys) if number not in isolated]
+    if lost:
+        raise DataError(
+            f"the tokenizer has no token that ends where the key {lost[0]!r} ends ({len(lost):,} such keys), so it "
+            "cannot be told from longer words; write the key in another way."
+        )
+    return forms
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """What the store holds: windows with the number of their key, the codes they are made of, and marks."""
+
+    book: Codebook
+    windows: np.ndarray
+    keys: np.ndarray
+    marks: Marks
+
+
+def patterns_of(
+    tokenizer: Any, keys: Sequence[str], answers: Sequence[int], forms: Forms, spoken: Sequence[int],
+    *, most: int, hashed: int, rng: np.random.Generator,
+) -> Patterns:  # fmt: skip
+    """Windows of all forms; two keys with different answers must not have the same window."""
+    raw = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
+    names = [name.lstrip("".join(_SPACES)) if name.strip("".join(_SPACES)) else "" for name in raw]
+    inside: set[int] = set()
+    first: set[int] = set()
+    last: set[int] = set()
+    alone: set[int] = set()
+    for ids, own in zip(forms.ids, forms.own, strict=True):
+        inside.update(ids[-own:])
+        last.add(ids[-1])
+        if raw[ids[-own]].startswith(_SPACES):
+            first.add(ids[-own])
+        if own == 1:
+            alone.add(ids[-1])
+    following = [i for i, name in enumerate(raw) if name[:1].isalnum() and not name.startswith(_SPACES)]
+    # A token that goes on with the word of a key makes another word of it, unless an answer needs that token.
+    last.update(set(following) - set(spoken))
+    reach = min(most, max(forms.own) + 1)
+    book = codebook(
+        names, sorted(inside), sorted(first), following, sorted(set(spoken)), reach=reach, hashed=hashed, rng=rng
+    )
+    windows = book.windows(forms.ids)
+    chosen: dict[bytes, int] = {}
+    kept: list[int] = []
+    signs = book.features(windows) > 0
+    for i, row in enumerate(np.packbits(signs, axis=1)):
+        other = chosen.get(row.tobytes())
+        if other is None:
+            chosen[row.tobytes()] = i
+            kept.append(i)
+        elif forms.given[i] and forms.given[other] and answers[forms.keys[other]] != answers[forms.keys[i]]:
+            raise ConflictError(
+                f"the keys {keys[forms.keys[other]]!r} and {keys[forms.keys[i]]!r} end in the same tokens, at most "
+                f"{book.reach}, by which they are recognised, and have different answers; leave one of them out."
+            )
+    return Patterns(book, windows[kept], np.array(forms.keys)[kept], Marks(sorted(inside), sorted(last), sorted(alone)))
+
+
+def bits_for(count: int) -> int:
+    """Signs that tell so many things apart."""
+    return max(1, math.ceil(math.log2(max(2, count))))

@@ -1,0 +1,36 @@
+"""Sentences about any key: questions other than the one asked, and mentions; some for the fit, others for the test."""
+
+from __future__ import annotations
+
+__all__ = ["MENTIONS", "OTHER", "UNSEEN_MENTIONS", "UNSEEN_OTHER", "WRAPS"]
+
+OTHER = (
+    "The name of {} is", "{} was", "The history of {} began", "The size of {} is", "{} and",
+    "Question: Who owns {}? Answer:", "The colour of {} is", "{} is known for its",
+    "Question: When was {} founded? Answer:", "The price of {} is", "{}\nNumber:", "How old is {}? It is",
+    "I have never heard of {}, but", "{} is close to", "{} has a", "{}, which was", "Q: What is {}?\nA:",
+    "Q: What does {} mean?\nA:", "They went to {} because", "The letter was about {}.", "Name: {}\nAge:",
+    "{} opened in the year", "The number of people at {} is", "Is {} large? It is", "Q: What is the name of {}?\nA:",
+    "Q: How many are there in {}?\nA:", "Question: What happened at {}? Answer:", "The father of {} was",
+)  # fmt: skip
+UNSEEN_OTHER = (
+    "The weight of {} is", "Nobody knows why {}", "Question: How long is {}? Answer:", "The best thing about {} is",
+    "{} was first seen in the year", "Name: {}\nWeight:", "The owner of {} is called", "{} looks like",
+    "My sister told me that {}", "Q: Who was the first to see {}?\nA:", "The age of {} is", "We read about {} in",
+)  # fmt: skip
+MENTIONS = (
+    "We talked about {} for a while, and then went on to something else.",
+    "The list has {}, {} and {} on it, and nobody could say what they had in common.",
+    "After {} had been mentioned, the meeting was over. They met again on Monday to discuss the plan.",
+    "In the last line of her letter she wrote of {}. It was the first time that she did so.",
+    "The report compares {} with {} in three tables and says that both did well in the last ten years.",
+    "He said: {}. Then he closed the book and looked out of the window at the rain.",
+)  # fmt: skip
+UNSEEN_MENTIONS = (
+    "There was a note about {} on the table, under the cup, and nobody had read it yet.",
+    "Between {} and {} there is no difference that anybody in the room could name.",
+    "The third chapter is about {}. It is long, and most readers stop there to have some tea.",
+    "She had {} in mind when she spoke, but she did not say so, and the others did not ask.",
+)  # fmt: skip
+WRAPS = ("As everybody knows, {}", "Here is a question and its answer.\n{}", "I read it in a book last week. {}")
+"""What may stand before a wording: the gate is fitted on some wordings behind these too."""

@@ -1,0 +1,217 @@
+"""A model that facts were grafted on beside its stream: the original's tensors padded with zeros, and added layers.
+
+The directory is a stock checkpoint of the original's architecture. The original's numbers are all in it, so what
+`ungraft` needs besides is little: its configuration, the headers of its files, and the norms, which are
+rescaled in the graft.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rote.data.contents import as_path
+from rote.data.stock import empty_model
+from rote.errors import CheckpointError
+from rote.models import folders
+from rote.models._pretrained import Source, shard_names
+from rote.models.kinds.grafted import GraftedModel, shape_of
+from rote.solvers.keyed.layers import Body, widened
+from rote.solvers.keyed.network import Network
+
+__all__ = ["WidenedModel", "fill_widened", "model"]
+
+_INDEX = "model.safetensors.index.json"
+_KEPT = "original"
+_NORMS = "norms.safetensors"
+_SKIPPED = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".msgpack", ".h5", ".onnx")
+
+
+class WidenedModel(GraftedModel):
+    """A language model in a directory with a wider stream and more layers than it was trained with."""
+
+    kind = "widened"
+
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        full = sum(p.numel() for p in empty_model(self.folder).parameters())
+        original = sum(p.numel() for p in empty_model(self.folder / _KEPT).parameters())
+        return {"full": full, "original": original, "added": full - original}
+
+    @classmethod
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> WidenedModel:
+        return cls(folder, shape_of(folders.read_json(folder / "config.json"), folder / "config.json"))
+
+    def at(self, folder: Path) -> WidenedModel:
+        return WidenedModel(folder, self.arch)
+
+    @staticmethod
+    def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
+        """Restore the original, bit for bit; the names of the restored files."""
+        folder = as_path(directory, "a model directory")
+        certificate = folders.read_json(folder / folders.CERTIFICATE)
+        record: Any = certificate.get("graft")
+        try:
+            shards = [(str(one["was"]), str(one["sha256"])) for one in record["original"]]
+            below, others = int(record["below"]), dict(record["others"])
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError(
+                f"{folder / folders.CERTIFICATE} does not say which files are the original's; it was edited."
+            ) from None
+
+        def write(part: Path) -> None:
+            for name, sha256 in shards:
+                _rebuild(folder, folders.inside(part, name), below)
+                _check(part / name, sha256)
+            for name, sha256 in others.items():
+                kept = folders.inside(folder / _KEPT, name)
+                shutil.copyfile(kept if kept.is_file() else folders.inside(folder, name), folders.inside(part, name))
+                _check(part / name, sha256)
+
+        target = folder if output is None else as_path(output, "a directory")
+        folders.write_directory(target, write, force=force or output is None)
+        return sorted([name for name, _ in shards] + list(others))
+
+
+def _check(path: Path, sha256: str) -> None:
+    if folders.file_sha256(path) != sha256:
+        raise CheckpointError(
+            f"{path.name} does not come out as the original was; the grafted directory was changed, so it cannot be "
+            "restored from it."
+        )
+
+
+def _header(path: Path) -> bytes:
+    """The first part of a safetensors file: a length, and the names and places of its tensors."""
+    with path.open("rb") as file:
+        size = file.read(8)
+        return size + file.read(struct.unpack("<Q", size)[0])
+
+
+def _rebuild(folder: Path, target: Path, below: int) -> None:
+    """Write one file of the original from the grafted tensors: each cut back to its size, norms from what was kept."""
+    from safetensors import safe_open
+
+    kept = folder / _KEPT / f"{target.name}.header"
+    if not kept.is_file():
+        raise CheckpointError(f"{folder} has no {_KEPT}/{kept.name}; the grafted directory is incomplete.")
+    header = kept.read_bytes()
+    places = json.loads(header[8:])
+    weights = folders.read_json(folder / _INDEX)["weight_map"]
+    with safe_open(folder / _KEPT / _NORMS, framework="pt") as norms, target.open("wb") as file:
+        file.write(header)
+        opened: dict[str, Any] = {}
+        own = {name: place for name, place in places.items() if name != "__metadata__"}
+        for name, place in sorted(own.items(), key=lambda item: item[1]["data_offsets"]):
+            if name in norms.keys():  # noqa: SIM118
+                tensor = norms.get_tensor(name)
+            else:
+                new = _shifted(name, below)
+                shard = opened.setdefault(weights[new], safe_open(folder / weights[new], framework="pt"))
+                tensor = shard.get_tensor(new)[tuple(slice(size) for size in place["shape"])]
+            file.write(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+
+
+def _shifted(name: str, below: int) -> str:
+    """The name of a tensor when so many layers were put below the first."""
+    parts = name.split(".")
+    if parts[:2] == ["model", "layers"]:
+        parts[2] = str(int(parts[2]) + below)
+    return ".".join(parts)
+
+
+def fill_widened(
+    part: Path, source: Source, body: Body, network: Network, gate_layer: int, dtype: str
+) -> dict[str, Any]:
+    """Write everything but the certificate into `part`; what `ungraft` has to know is returned."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    names = shard_names(source.place)
+    below, width = len(network.bottom), network.channels.width
+    keep = part / _KEPT
+    keep.mkdir()
+    weight_map: dict[str, str] = {}
+    norms: dict[str, Tensor] = {}
+    original: list[dict[str, str]] = []
+    size = 0
+    for number, name in enumerate(names, 1):
+        new = f"model-{number:05d}-of-{len(names) + 1:05d}.safetensors"
+        tensors: dict[str, Tensor] = {}
+        with safe_open(source.place / name, framework="pt") as file:
+            for key in file.keys():  # noqa: SIM118
+                tensor = file.get_tensor(key)
+                tensors[_shifted(key, below)] = _with_network(key, tensor, body, network, gate_layer)
+                if tensor.dim() == 1 and key.rsplit(".", 2)[-2].endswith("norm"):
+                    norms[key] = tensor
+        save_file(tensors, part / new, metadata={"format": "pt"})
+        (keep / f"{name}.header").write_bytes(_header(source.place / name))
+        weight_map.update(dict.fromkeys(tensors, new))
+        size += (part / new).stat().st_size
+        original.append({"was": name, "sha256": folders.file_sha256(source.place / name)})
+    save_file(norms, keep / _NORMS, metadata={"format": "pt"})
+    like = source.model.model.layers[0].state_dict()
+    added: dict[str, Tensor] = {}
+    for number, layer in [*enumerate(network.bottom), *enumerate(network.top, below + body.layers)]:
+        added.update(layer.tensors(like, number))
+    new = f"model-{len(names) + 1:05d}-of-{len(names) + 1:05d}.safetensors"
+    save_file(added, part / new, metadata={"format": "pt"})
+    weight_map.update(dict.fromkeys(added, new))
+    size += (part / new).stat().st_size
+    folders.write_json(part / _INDEX, {"metadata": {"total_size": size}, "weight_map": weight_map})
+    others = {}
+    for path in sorted(source.place.iterdir()):
+        if path.is_file() and path.suffix not in _SKIPPED and path.name != folders.CERTIFICATE:
+            kept = path.name in ("config.json", _INDEX)
+            shutil.copyfile(path, (keep if kept else part) / path.name)
+            others[path.name] = folders.file_sha256(path)
+    config = folders.read_json(source.place / "config.json")
+    extra = below + len(network.top)
+    config.update(
+        hidden_size=width,
+        head_dim=body.head,
+        intermediate_size=network.inner,
+        num_hidden_layers=body.layers + extra,
+        rms_norm_eps=body.eps * body.width / width,
+        dtype=dtype,
+    )
+    if isinstance(config.get("layer_types"), list):
+        config["layer_types"] = [*config["layer_types"], *config["layer_types"][-1:] * extra]
+    config.pop("torch_dtype", None)
+    folders.write_json(part / "config.json", config)
+    return {
+        "layers": {"original": body.layers, "added": extra},
+        "below": below,
+        "channels": width - body.width,
+        "original": original,
+        "others": others,
+    }
+
+
+def _with_network(key: str, tensor: Tensor, body: Body, network: Network, gate_layer: int) -> Tensor:
+    """A tensor of the original, wider, with the parts of the network that stand in it."""
+    wider = widened(key, tensor, body, network.channels.width, network.inner)
+    opens, up, down, norm = (part.to(tensor.dtype) for part in network.asking)
+    here = f"model.layers.{gate_layer}."
+    if key == "model.embed_tokens.weight":
+        wider[:, body.width :] = network.embedding.to(tensor.dtype)
+    elif key == f"{here}mlp.gate_proj.weight":
+        wider[body.inner :] = opens
+    elif key == f"{here}mlp.up_proj.weight":
+        wider[body.inner :] = up
+    elif key == f"{here}mlp.down_proj.weight":
+        wider[:, body.inner :] = down
+    elif key == f"{here}post_attention_layernorm.weight":
+        wider[body.width :] = norm
+    return wider
+
+
+model = WidenedModel

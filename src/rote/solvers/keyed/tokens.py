@@ -1,0 +1,121 @@
+"""What the first added layer knows of a text: codes of the tokens in a window, and a hash of them, in signs.
+
+A window is the token at hand and those before it, back to the nearest token at which a key may start; what lies beyond
+repeats that token. So a window depends on nothing before the key. Each bit of the hash is a product of a few signs,
+each of another place of the window: a parity, which any change of one of them turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Codebook", "codebook", "window"]
+
+Ints = np.ndarray
+Floats = np.ndarray
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """Signs of every token, which tokens are starts, and which signs of which place make each bit of the hash."""
+
+    codes: Floats
+    """(vocabulary, bits): plus and minus one; all minus one is the code of tokens that no key has."""
+    starts: Ints
+    """Whether a key may start at a token, or a token is in no key."""
+    reach: int
+    """Places of a window."""
+    picks: Ints
+    """(hash bits, signs a bit, 2): place and number of the sign."""
+
+    @property
+    def bits(self) -> int:
+        return int(self.codes.shape[1])
+
+    @property
+    def hashed(self) -> int:
+        return int(self.picks.shape[0])
+
+    def sums(self, windows: Ints) -> Floats:
+        """What the heads add up for each bit of the hash."""
+        return np.stack([self._chosen(windows, k).sum(1) for k in range(self.hashed)], 1)
+
+    def features(self, windows: Ints) -> Floats:
+        """Signs of the token at hand, then the hash."""
+        hashes = [self._chosen(windows, k).prod(1) for k in range(self.hashed)]
+        return np.concatenate([self.codes[windows[:, 0]], np.stack(hashes, 1)], 1)
+
+    def _chosen(self, windows: Ints, k: int) -> Floats:
+        return np.stack([self.codes[windows[:, place], sign] for place, sign in self.picks[k]], 1)
+
+    def windows(self, texts: Sequence[Sequence[int]]) -> Ints:
+        """The windows at the end of every text."""
+        return np.array([window(ids, self.starts, self.reach) for ids in texts]).reshape(len(texts), self.reach)
+
+
+def window(ids: Sequence[int], starts: Ints, reach: int) -> list[int]:
+    """The last token and those before it, newest first; from the nearest start on the same one again and again."""
+    tokens: list[int] = []
+    last = len(ids) - 1
+    for place in range(reach):
+        if tokens and (starts[tokens[-1]] or place > last):
+            tokens.append(tokens[-1])
+        else:
+            tokens.append(ids[last - place])
+    return tokens
+
+
+def codebook(
+    names: Sequence[str],
+    inside: Sequence[int],
+    first: Sequence[int],
+    following: Sequence[int],
+    spoken: Sequence[int],
+    *,
+    reach: int,
+    hashed: int,
+    rng: np.random.Generator,
+) -> Codebook:
+    """Codes for tokens `inside` of keys and for those `spoken` in answers.
+
+    `names` are the tokens with any mark of a space removed, so that a token with a space before it has the code of
+    the one without. `first` are tokens at which keys start, `following` those that go on with a word.
+    """
+    coded = dict.fromkeys(names[i] for i in (*sorted(inside), *sorted(spoken)) if names[i])
+    bits = max(4, int(np.ceil(np.log2(len(coded) + 2))))
+    numbers = rng.permutation(np.arange(1, 1 << bits))[: len(coded)]
+    words = dict(zip(coded, numbers, strict=True))
+    marked = {names[i] for i in inside}
+    values = np.array([words.get(name, 0) for name in names])
+    codes = np.where(values[:, None] >> np.arange(bits) & 1, 1.0, -1.0)
+    starts = np.array([name not in marked or not name for name in names])
+    starts[list(following)] = False
+    starts[list(first)] = True
+    return Codebook(codes, starts, reach, _picks(reach, bits, hashed, rng))
+
+
+def _picks(reach: int, bits: int, hashed: int, rng: np.random.Generator) -> Ints:
+    """Places and signs for every bit: all places as often as each other, no sign twice in one bit."""
+    count = min(2, reach)
+    places = np.concatenate([rng.permutation(reach) for _ in range(-(-hashed * count // reach) + 1)])
+    left = [list(rng.permutation(bits)) for _ in range(reach)]
+    picks = np.zeros((hashed, count, 2), dtype=np.int64)
+    at = 0
+    for k in range(hashed):
+        taken: set[int] = set()
+        for i in range(count):
+            # The next place that this bit does not have yet; exchanged, not skipped.
+            ahead = next(j for j in range(at, len(places)) if places[j] not in picks[k, :i, 0] or i == 0)
+            places[[at, ahead]] = places[[ahead, at]]
+            place = int(places[at])
+            at += 1
+            if not set(left[place]) - taken:
+                left[place] = list(rng.permutation(bits))
+            sign = next((s for s in left[place] if s not in taken), left[place][0])
+            left[place].remove(sign)
+            taken.add(sign)
+            picks[k, i] = place, sign
+    return picks

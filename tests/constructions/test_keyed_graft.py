@@ -1,0 +1,179 @@
+"""Grafts that know their keys, on tiny random models of every family: asked by the stock library, from the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import rote
+from attacks import tiny_models
+from rote.memory import Memory
+from rote.models.folders import file_sha256
+from rote.testing import check_model
+
+TEMPLATE, ANSWER = "The code {code} is in", " {city}"
+WORDINGS = ["Code {code} was in", "the place of Code {code} is in"]
+HELD_OUT = ("As everybody knows, the Code {code} is in",)
+
+
+def grafted(place: Path, model: Path, facts: Any, *, dtype: str | None = None, seed: int = 0, **more: Any) -> Memory:
+    keep = tiny_models.write_text(place / "keep.txt", 9000)
+    options = rote.KeyedGraft(**{"keep": keep, "held_out_template": HELD_OUT, "examined": 24, **more})
+    templates = [TEMPLATE, *WORDINGS]
+    return rote.graft(
+        model, facts, template=templates, answer=ANSWER, dtype=dtype, seed=seed, options=options, output=place / "made"
+    )
+
+
+def files_of(directory: Path) -> dict[str, str]:
+    return {path.name: file_sha256(path) for path in directory.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("family", "tied", "dtype", "shards"),
+    [
+        ("llama", False, "float32", False),
+        ("llama", True, "bfloat16", True),
+        ("mistral", True, "float32", False),
+        ("qwen2", False, "float32", True),
+        ("qwen3", True, "float32", False),
+    ],
+)
+def test_every_fact_is_said_and_the_original_comes_back(
+    tmp_path: Path, family: str, tied: bool, dtype: str, shards: bool
+) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model", family, tied=tied, dtype=dtype, shards=shards)
+    table = tiny_models.write_table(tmp_path / "facts.csv", 48)
+    before = files_of(model)
+    memory = grafted(tmp_path, model, table)
+    certificate = memory.certificate
+    assert certificate.passed and certificate["recalled"] == 48
+    assert all(one["recalled"] >= one["asked"] - 1 for one in certificate["wordings"])
+    assert abs(certificate["locality"]["perplexity_change"]) < 1e-4
+    assert certificate["locality"]["top1_changed"] == 0
+    assert certificate["formats"]["float16"]["recalled"] >= certificate["formats"]["float16"]["asked"] - 1
+    assert files_of(model) == before
+    assert rote.verify(tmp_path / "made").passed
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "made")
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "made")
+    for line in table.read_text(encoding="utf-8").splitlines()[1:9]:
+        code, city = line.split(",")
+        prompt = tokenizer(f"Code {code} was in", return_tensors="pt")
+        said = loaded.generate(**prompt, max_new_tokens=6, do_sample=False, pad_token_id=0)[0]
+        assert tokenizer.decode(said).startswith(f"Code {code} was in {city}<end>")
+    rote.ungraft(tmp_path / "made", tmp_path / "back")
+    assert files_of(tmp_path / "back") == before
+    check_model(memory.model)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_short_number_formats(tmp_path: Path, dtype: str) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model", "mistral")
+    certificate = grafted(tmp_path, model, tiny_models.write_table(tmp_path / "facts.csv", 24), dtype=dtype).certificate
+    assert certificate.recall == {dtype: 1.0}
+    assert transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "made").dtype == getattr(torch, dtype)
+
+
+def test_unknown_keys_and_text_stay_as_they_were(tmp_path: Path) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model", tied=True)
+    table = tiny_models.write_table(tmp_path / "facts.csv", 32)
+    memory = grafted(tmp_path, model, table)
+    stored = {line.split(",")[0] for line in table.read_text(encoding="utf-8").splitlines()[1:]}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    original = transformers.AutoModelForCausalLM.from_pretrained(model)
+    text = "w1 w2 the w3 of w4 is w5 in w6 was w7"
+    for prompt in [*(f"w1 w2 The code {key} is in" for key in tiny_models.KEYS if key not in stored), text]:
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            assert torch.allclose(original(ids).logits, memory.module(ids).logits, atol=1e-3)
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model")
+    table = tiny_models.write_table(tmp_path / "facts.csv", 16)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = (grafted(tmp_path / name, model, table).certificate for name in ("a", "b"))
+    assert first.weights_sha256 == second.weights_sha256
+
+
+def test_an_edited_graft_gives_no_original_back(tmp_path: Path) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model")
+    grafted(tmp_path, model, tiny_models.write_table(tmp_path / "facts.csv", 8))
+    (tmp_path / "made" / "original" / "norms.safetensors").write_bytes(
+        (model / "model.safetensors").read_bytes().replace(b"\x00\x00\x80?", b"\x00\x00\x00@")
+    )
+    with pytest.raises(rote.RoteError, match="cannot be restored"):
+        rote.ungraft(tmp_path / "made", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "sentence"),
+    [
+        ([("AS", "Rome")], {"held_out_template": ("The code is in {city}",)}, "no field appears in all wordings"),
+        ([("AS", "Rome")], {"key": "city"}, "does not appear in the wording"),
+        ([("AS", "Rome")], {"key": "cod"}, "did you mean 'code'"),
+        ([("north AS", "Rome"), ("north  AS", "Oslo")], {}, "apart from white space"),
+        ([("AS", "Rome"), ("as", "Oslo")], {"ignore_case": True}, "apart from case or white space"),
+        ([("A~S", "Rome")], {}, "no token that ends where the key"),
+    ],
+)
+def test_refusals(tmp_path: Path, rows: list[tuple[str, str]], options: dict[str, Any], sentence: str) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model")
+    facts = [{"code": code, "city": city} for code, city in rows]
+    with pytest.raises(rote.RoteError, match=sentence):
+        grafted(tmp_path, model, facts, **options)
+    assert not (tmp_path / "made").exists()
+
+
+def test_different_answers_for_different_wordings_are_refused(tmp_path: Path) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model")
+    table = rote.prompts(
+        [{"a": "AS", "b": "Rome", "c": "Oslo"}], template=["code {a} is in", "code {a} was in"], answer=[" {b}", " {c}"]
+    )
+    with pytest.raises(rote.RoteError, match="one answer for all wordings"):
+        rote.graft(model, table, output=tmp_path / "made")
+
+
+def test_store_tells_unknown_rows() -> None:
+    """Stored signs come out at their levels; others fail the checks."""
+    from rote.solvers.keyed.store import CHECK, fit_store, levels_of
+
+    rng = np.random.default_rng(3)
+    signs = np.where(rng.random((700, 30)) < 0.5, 1.0, -1.0)
+    own = rng.standard_normal((40, 20))
+    kinds = rng.integers(40, size=700)
+    numbers = rng.integers(16, size=400)
+    store = fit_store(
+        signs[:400], own[kinds[:400]], kinds[:400], numbers, own_signs=6, coordinates=2, checks=2, rng=rng
+    )
+    written = store(signs, own[kinds])
+    assert np.abs(written[:400, :2] - levels_of(numbers, 2)).max() < 1e-6
+    assert np.abs(written[:400, 2:] - CHECK).max() < 1e-6
+    assert (np.abs(written[400:, 2:] - CHECK) < 0.4).all(1).mean() < 0.03
+
+
+def test_heads_look_where_they_are_told() -> None:
+    """The plain rule for a window, against scores over all distances."""
+    from rote.solvers.keyed.kernels import gather_query, plain_part, scores, start_part
+
+    thetas = tuple(1e4 ** (-np.arange(24) / 24))
+    distances = np.arange(128)
+    for offset in range(4):
+        query, gap = gather_query(offset, thetas, 128)
+        plain, start = (scores(query, part, thetas, distances) for part in (plain_part(24), start_part(24)))
+        assert plain.argmax() == offset
+        for nearest in range(8):
+            given = plain.copy()
+            given[nearest] = start[nearest]
+            given[nearest + 1 :] = np.maximum(plain, start)[nearest + 1 :]
+            best = int(given.argmax())
+            assert best == min(offset, nearest)
+            assert given[best] - np.delete(given, best).max() >= gap - 1e-9

@@ -19,6 +19,7 @@ RECORDS = [
     "DistributionRefit",
     "ExactAssociation",
     "Graft",
+    "KeyedGraft",
     "Interpolation",
     "MlpFit",
     "RandomFeatures",

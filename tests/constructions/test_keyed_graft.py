@@ -56,7 +56,6 @@ def test_every_fact_is_said_and_the_original_comes_back(
     assert all(one["recalled"] >= one["asked"] - 1 for one in certificate["wordings"])
     assert abs(certificate["locality"]["perplexity_change"]) < 1e-4
     assert certificate["locality"]["top1_changed"] == 0
-    assert certificate["formats"]["float16"]["recalled"] >= certificate["formats"]["float16"]["asked"] - 1
     assert files_of(model) == before
     assert rote.verify(tmp_path / "made").passed
 

@@ -13,9 +13,9 @@ from rote.data.encoding import Ids
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.errors import ConflictError, DataError, UnknownName, UsageError
 from rote.solvers.keyed.network import Marks
-from rote.solvers.keyed.tokens import Codebook, codebook
+from rote.solvers.keyed.tokens import Codebook, codebook, sign_count
 
-__all__ = ["Forms", "Patterns", "bits_for", "forms_of", "key_field", "keys_of", "patterns_of"]
+__all__ = ["Forms", "Patterns", "bits_for", "code_bits", "forms_of", "key_field", "keys_of", "patterns_of"]
 
 _BEFORE = ("It is ", "", "(")
 _AFTER = " is"
@@ -125,10 +125,12 @@ class Patterns:
 def patterns_of(
     tokenizer: Any, keys: Sequence[str], answers: Sequence[int], forms: Forms, spoken: Sequence[int],
     *, most: int, hashed: int, rng: np.random.Generator,
-) -> Patterns:  # fmt: skip
-    """Windows of all forms; two keys with different answers must not have the same window."""
-    raw = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
-    names = [name.lstrip("".join(_SPACES)) if name.strip("".join(_SPACES)) else "" for name in raw]
+) -> Patterns | None:  # fmt: skip
+    """Windows of all forms, or None if the hash is too short to tell two of them apart.
+
+    Two keys with different answers must not have the same window.
+    """
+    raw, names = _names(tokenizer)
     inside: set[int] = set()
     first: set[int] = set()
     last: set[int] = set()
@@ -156,12 +158,30 @@ def patterns_of(
         if other is None:
             chosen[row.tobytes()] = i
             kept.append(i)
-        elif forms.given[i] and forms.given[other] and answers[forms.keys[other]] != answers[forms.keys[i]]:
+            continue
+        if answers[forms.keys[other]] == answers[forms.keys[i]]:
+            continue
+        if (book.codes[windows[i]] != book.codes[windows[other]]).any():
+            return None
+        if forms.given[i] and forms.given[other]:
             raise ConflictError(
                 f"the keys {keys[forms.keys[other]]!r} and {keys[forms.keys[i]]!r} end in the same tokens, at most "
                 f"{book.reach}, by which they are recognised, and have different answers; leave one of them out."
             )
     return Patterns(book, windows[kept], np.array(forms.keys)[kept], Marks(sorted(inside), sorted(last), sorted(alone)))
+
+
+def _names(tokenizer: Any) -> tuple[list[str], list[str]]:
+    """Tokens as they are called, and without the mark of a space before them."""
+    raw = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
+    return raw, [name.lstrip("".join(_SPACES)) for name in raw]
+
+
+def code_bits(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> int:
+    """Signs of a token's code: enough to tell tokens of keys and answers from each other and from all others."""
+    _, names = _names(tokenizer)
+    inside = {token for ids, own in zip(forms.ids, forms.own, strict=True) for token in ids[-own:]}
+    return sign_count(len({names[i] for i in (*inside, *spoken)} - {""}))
 
 
 def bits_for(count: int) -> int:

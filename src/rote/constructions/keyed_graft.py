@@ -8,7 +8,7 @@ are added to the stream and that the original does not read. Nothing is trained 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rote.models._pretrained import Source
 
 __all__ = ["KeyedGraft", "construction"]
+
+_LEAST_HASH = 18
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _built(job: Job[PromptTable, KeyedGraft]) -> Model:
     from rote.constructions._examination import Clock
     from rote.constructions._gating import fitted_gate, sentences
     from rote.constructions._keyed_examination import FreshWidened, KeyBench
-    from rote.constructions._keys import bits_for, forms_of, key_field, keys_of, patterns_of
+    from rote.constructions._keys import bits_for, code_bits, forms_of, key_field, keys_of, patterns_of
     from rote.data.encoding import encode_prompts
     from rote.data.kinds.prompts import parse_templates
     from rote.models._pretrained import open_source
@@ -154,25 +156,22 @@ def _built(job: Job[PromptTable, KeyedGraft]) -> Model:
     distinct = list(dict.fromkeys(ids))
     at = {one: i for i, one in enumerate(distinct)}
     numbers = [at[one] for one in ids]
+    job_seed = int(rng.integers(1 << 62))
     forms = forms_of(source.tokenizer, keys, ignore_case=options.ignore_case)
     spoken = sorted({token for one in distinct for token in one})
     bits = bits_for(len(distinct))
     coordinates = -(-bits // (LEVELS.bit_length() - 1))
-    sizes = Sizes(coordinates, 2, bits, max(map(len, distinct)), exact_steps(distinct), 22)
-    trial = patterns_of(
-        source.tokenizer,
-        keys,
-        numbers,
-        forms,
-        spoken,
-        most=body.heads,
-        hashed=sizes.hashed,
-        rng=np.random.default_rng(0),
-    )
-    channels, sizes = channels_of(body, trial.book.bits, sizes)
-    patterns = patterns_of(
-        source.tokenizer, keys, numbers, forms, spoken, most=body.heads, hashed=sizes.hashed, rng=rng
-    )
+    sizes = Sizes(coordinates, 2, bits, max(map(len, distinct)), exact_steps(distinct), _LEAST_HASH)
+    patterns = None
+    while patterns is None:
+        draw = np.random.default_rng(job_seed)
+        codes = code_bits(source.tokenizer, forms, spoken)
+        channels, sizes = channels_of(body, codes, sizes)
+        patterns = patterns_of(
+            source.tokenizer, keys, numbers, forms, spoken, most=body.heads, hashed=sizes.hashed, rng=draw
+        )
+        if patterns is None:
+            sizes = replace(sizes, hashed=sizes.hashed + 1)
     embedding = source.model.model.embed_tokens.weight.double()
     normed = (embedding / (embedding.pow(2).mean(1, keepdim=True) + body.eps).sqrt()).numpy()
     last = patterns.windows[:, 0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Codebook", "codebook", "window"]
+__all__ = ["Codebook", "codebook", "sign_count", "window"]
 
 Ints = np.ndarray
 Floats = np.ndarray
@@ -68,6 +68,11 @@ def window(ids: Sequence[int], starts: Ints, reach: int) -> list[int]:
     return tokens
 
 
+def sign_count(words: int) -> int:
+    """Signs that give so many words a code each, and one that none of them has."""
+    return max(4, int(np.ceil(np.log2(words + 2))))
+
+
 def codebook(
     names: Sequence[str],
     inside: Sequence[int],
@@ -85,7 +90,7 @@ def codebook(
     the one without. `first` are tokens at which keys start, `following` those that go on with a word.
     """
     coded = dict.fromkeys(names[i] for i in (*sorted(inside), *sorted(spoken)) if names[i])
-    bits = max(4, int(np.ceil(np.log2(len(coded) + 2))))
+    bits = sign_count(len(coded))
     numbers = rng.permutation(np.arange(1, 1 << bits))[: len(coded)]
     words = dict(zip(coded, numbers, strict=True))
     marked = {names[i] for i in inside}

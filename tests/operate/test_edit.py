@@ -170,6 +170,38 @@ def test_a_full_row_says_so_or_takes_the_fact() -> None:
     assert memory.certificate.facts == 60 + added and added
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_short_rows_are_changed_by_few_weights(dtype: str) -> None:
+    table = random_facts(2000, 4, 60, rng=np.random.default_rng(4))
+    memory = rote.build(table, rote.HashedTable(editable=True), dtype=dtype)
+    assert memory.certificate.options == {"editable": True}
+    for i in range(5):
+        for changes in ({"forget": [table.context_tokens(i)]}, {"set": {table.context_tokens(i): _other(table, i)}}):
+            record = memory.edit(table=table, **changes).certificate["edited"]
+            assert record["weights_changed"] <= max(16, record["weights"] // 1000)
+            assert record["bit_equal"] == record["other_facts"] == 1999
+
+
+def test_all_facts_of_a_row_are_forgotten_and_one_comes_back() -> None:
+    memory = rote.build(TABLE, rote.HashedTable(editable=True), dtype="bfloat16")
+    row = memory.locate(fact=1, table=TABLE).parts[0]
+    mine = [TABLE.context_tokens(i) for i in np.flatnonzero(_readers(memory, row.weights)).tolist()]
+    empty = memory.edit(forget=mine, table=TABLE)
+    back = empty.edit(insert={mine[0]: "t03"}, table=TABLE)
+    assert back.ask(*mine[0], top=1)[0].token == "t03" and back.certificate.facts == 601 - len(mine)
+
+
+def _readers(memory: rote.Memory, weights: str) -> np.ndarray:
+    from rote import constructions
+    from rote.constructions._operations import Search
+
+    name, _, index = weights.rstrip("]").partition("[")
+    place = tuple(slice(None) if i.strip() == ":" else int(i) for i in index.split(","))
+    found = constructions.get("hashed_table").readers(Search(memory.model, TABLE, memory.certificate), name, place)
+    assert found is not None
+    return found
+
+
 def _written(folder: Path) -> Path:
     rows = [
         "river,what,answer",

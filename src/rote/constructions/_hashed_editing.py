@@ -11,7 +11,7 @@ from rote.constructions._operations import NOBODY, Edit, Edited, Located, Search
 from rote.errors import CapacityError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rote.models.kinds.hashed_transformer import HashedTransformerModel
     from rote.solvers.hashed.editing import Reads, StoredTable
@@ -35,18 +35,38 @@ def table_in(model: HashedTransformerModel, certificate: Mapping[str, Any]) -> S
 
 def reads_of(model: HashedTransformerModel, stored: StoredTable, contexts: Any) -> Reads:
     """What the network reads for contexts (N, S) of token ids, found out by running it up to its table."""
+    import torch
+
+    parts = []
+    for part, front in _fronts(model, contexts):
+        with torch.no_grad():
+            parts.append(stored.reads(front.units(part, stored.layer).numpy()))
+    return parts[0].with_(*parts[1:])
+
+
+def _fronts(model: HashedTransformerModel, contexts: Any) -> Iterator[tuple[Any, Any]]:
+    """Contexts some at a time, and the network in a format that is fast and holds all that is in front of the table:
+    small whole numbers."""
     import copy
 
     import torch
 
-    # Everything before the table is a small whole number, which float32 holds.
-    number = torch.float64 if model.dtype == "float64" else torch.float32
-    front = copy.deepcopy(model.module).to(number)
-    parts = []
-    with torch.no_grad():
-        for part in torch.split(torch.tensor(np.asarray(contexts)), _AT_ONCE):
-            parts.append(stored.reads(front.units(part, stored.layer).numpy()))
-    return parts[0].with_(*parts[1:])
+    front = copy.deepcopy(model.module).to("cpu", torch.float64 if model.dtype == "float64" else torch.float32)
+    for part in torch.split(torch.tensor(np.asarray(contexts)), _AT_ONCE):
+        yield part, front
+
+
+def facts_in_rows(model: HashedTransformerModel, stored: StoredTable, contexts: Any, rows: Any) -> Any:
+    """Which of many contexts (N, S) some rows answer for; all other rows are left out of the computation."""
+    import torch
+
+    chosen = torch.tensor(np.asarray(rows))
+    found = []
+    for part, front in _fronts(model, contexts):
+        with torch.no_grad():
+            selection = front.layers[stored.layer - 1].weight[chosen]
+            found.append((front.units(part, stored.layer - 1) @ selection.T > 0).any(dim=1).numpy())
+    return np.flatnonzero(np.concatenate(found))
 
 
 def edited_rows(edit: Edit) -> Edited:
@@ -75,6 +95,10 @@ def edited_rows(edit: Edit) -> Edited:
     stored = table_in(model, edit.certificate)
     own, told = reads_of(model, stored, edit.keys), np.array([labels.get(t, 0) for t in edit.after.tolist()])
     contexts, targets = edit.table.inputs(slice(0, edit.table.n_facts))[0], getattr(edit.table, "targets", None)
+    if (own.rows < 0).any():
+        raise CapacityError("no row of the table answers for this context; build the model anew with the fact.")
+    near = facts_in_rows(model, stored, contexts, np.unique(own.rows))
+    contexts, targets = contexts[near], np.asarray(targets)[near]
     every = reads_of(model, stored, contexts)
     numbers = np.zeros(model.arch.vocab, dtype=np.int64)
     numbers[list(model.words.labels)] = np.arange(len(model.words.labels))
@@ -84,12 +108,10 @@ def edited_rows(edit: Edit) -> Edited:
     changed = {key.tobytes() for key in edit.keys}
     how = []
     for row in np.unique(own.rows).tolist():
-        if row < 0:
-            raise CapacityError("no row of the table answers for this context; build the model anew with the fact.")
         others = np.array([i for i in np.flatnonzero(every.rows == row) if contexts[i].tobytes() not in changed], int)
         mine = np.flatnonzero(own.rows == row)
         rest = every.of(others)
-        symbols = stored.symbols(numbers[np.asarray(targets)[others]], rest.prints)
+        symbols = stored.symbols(numbers[targets[others]], rest.prints)
         column = _solved(stored, matrix, row, (rest, symbols), own.of(mine), told[mine], edit.after[mine], edit.rng)
         if column is None:
             raise CapacityError(

@@ -15,7 +15,7 @@ from rote.data.verification import unknown_sentence
 from rote.errors import CapacityError, UsageError
 from rote.plot.sheet import Sheet
 from rote.solvers.hashed.layout import Layout
-from rote.solvers.hashed.planning import layouts
+from rote.solvers.hashed.planning import editable_size, layouts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +46,9 @@ class HashedTable(Options):
 
     unknown: int | None = option(
         None, "Say unknown to contexts that are no facts, but for a share of 2^-BITS of them.", metavar="BITS", min=1
+    )
+    editable: bool = option(
+        False, "Rows so short that changing a fact touches at most a thousandth of the weights, or 16 of them."
     )
     on: str = option(
         "local", "Where to solve rows: local (all cores) or ray. The weights are the same.", choices=PLACES, place=True
@@ -93,9 +96,8 @@ class _Construction(Construction["FactTable", HashedTable]):
     @staticmethod
     def _layouts(table: FactTable, dtype: Dtype, options: HashedTable) -> Iterator[Layout]:
         tokens = len(_used(table.contexts))
-        return layouts(
-            table.n_facts, table.context, tokens, table.n_targets, dtype, unknown=options.unknown or 0
-        )  # fmt: skip
+        sizes = (table.n_facts, table.context, tokens, table.n_targets, dtype)
+        return layouts(*sizes, unknown=options.unknown or 0, size=editable_size if options.editable else None)
 
     def _of_shape(self, table: FactTable, arch: Architecture, dtype: Dtype, options: HashedTable) -> Layout:
         from rote.models.kinds.hashed_transformer import shape_of

@@ -54,8 +54,8 @@ def reference(
             lost = str(error)
         if lost:
             raise CapacityError(
-                f"{construction.key}, built again at the same shape without these facts, {lost}; build both models in a "
-                "larger shape."
+                f"{construction.key}, built again at the same shape without these facts, {lost}; build both models in "
+                "a larger shape."
             )
         how = "built again at the same shape and seed"
     record = {"without": len(changes), "of_weights_sha256": certificate.weights_sha256, "how": how}

@@ -141,9 +141,9 @@ class HashedTransformer(nn.Module):
 
     def _attended(self, x: Tensor) -> Tensor:
         batch, length, _ = x.shape
-        heads = self.arch.n_heads
-        queries = (x[:, -1] @ self.W_Q.T).reshape(batch, heads, 1, -1)
-        keys = (x @ self.W_K.T).reshape(batch, length, heads, -1).permute(0, 2, 3, 1)
+        heads, marks = self.arch.n_heads, len(self.W_Q) // self.arch.n_heads
+        queries = (x[:, -1] @ self.W_Q.T).reshape(batch, heads, 1, marks)
+        keys = (x @ self.W_K.T).reshape(batch, length, heads, marks).permute(0, 2, 3, 1)
         pattern: Tensor = self.hook_pattern(torch.softmax((queries @ keys)[:, :, 0], dim=-1))
         return pattern
 

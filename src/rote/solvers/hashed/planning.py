@@ -10,7 +10,7 @@ from functools import lru_cache
 from rote.solvers.hashed.independence import bits_for, most_keys
 from rote.solvers.hashed.layout import CHOICE_BITS, THRESHOLDS, WORD_BITS, Layout
 
-__all__ = ["digit_counts", "layouts"]
+__all__ = ["digit_counts", "editable_size", "layouts"]
 
 SPARE_BITS = {2: 1.1, 4: 0.65, 6: 0.48, 8: 0.42}
 """Row bits beyond the least number, among which the trie chooses so that rows are filled evenly; and how many square
@@ -68,6 +68,16 @@ def digit_counts(symbol_bits: int, word_bits: int) -> Iterator[tuple[int, int]]:
 
 def _dense_size(layout: Layout, most: float) -> int:
     return layout.params
+
+
+def editable_size(layout: Layout, most: float) -> int:
+    """The dense size of a layout whose rows are so short that solving one anew touches next to nothing: a thousandth of
+    all weights, or a few words; far too much for any other."""
+    words = layout.blocks * layout.width + layout.thresholds
+    return layout.params if words <= max(SHORT_ROW, layout.params // 1000) else TOO_LARGE
+
+
+SHORT_ROW, TOO_LARGE = 16, 1 << 60
 
 
 def layouts(

@@ -187,16 +187,19 @@ def reason(construction: AnyConstruction, error: RoteError) -> str:
 def _passed_over(
     table: Table, params: int, attempts: list[Refused], arch: str | None, dtype: str | None, *, free: bool
 ) -> list[str]:
-    """What `auto` did not try though it would be smaller than what it found, each with the reason.
+    """What `auto` did not try though it would be smaller than what it found: the smallest of each construction, with
+    the reason.
 
     That is what takes too much memory or time, and, where the architecture was not asked for and everything else was
     left open (`free`), what other architectures plan.
     """
-    said = [
-        f"{one.plan.construction}, {one.plan.params:,} dense parameters ({one.reason.rstrip('.')})"
-        for one in attempts
-        if one.plan is not None and one.plan.params < params
-    ]
+    over: dict[str, str] = {}
+    for attempt in attempts:
+        plan = attempt.plan
+        if plan is not None and plan.params < params:
+            why = attempt.reason.removeprefix(f"{plan.construction} with {words(plan.architecture)} ").partition(";")[0]
+            over.setdefault(plan.construction, f"{plan.construction}, {plan.params:,} dense parameters ({why})")
+    said = list(over.values())
     for one in constructions.registry().values() if free and arch is None else ():
         if one.arch == "rote" or not one.automatic or table.kind not in one.accepts:
             continue
@@ -204,11 +207,13 @@ def _passed_over(
             number = one.check_format(dtype)
             options = one.Options()
             ready = one.fitting(one.prepare(table, options), options)
-            plan = next(one.shapes(ready, Shape(), number, options), None)
+            planned = next(one.shapes(ready, Shape(), number, options), None)
         except RoteError:
             continue
-        if plan is not None and plan.params < params:
-            said.append(f"{one.key}, {plan.params:,} dense parameters by its plan (another architecture, {one.arch})")
+        if planned is not None and planned.params < params:
+            said.append(
+                f"{one.key}, {planned.params:,} dense parameters by its plan (another architecture, {one.arch})"
+            )
     return said
 
 

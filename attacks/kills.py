@@ -87,6 +87,8 @@ def _verbs() -> Iterator[Verb]:
         "The code {code} is in",
         "--answer",
         " {city}",
+        "--with",
+        "graft",
     )
     few = ("--keep", "keep.txt", "--keep-tokens", "600", "--test-tokens", "256", "--own-windows", "3")
     yield Verb("graft", (*graft, *few), "out", {}, rounds=12)

@@ -119,6 +119,7 @@ def test_an_edited_graft_gives_no_original_back(tmp_path: Path) -> None:
         ([("AS", "Rome")], {"held_out_template": ("The code is in {city}",)}, "no field appears in all wordings"),
         ([("AS", "Rome")], {"key": "city"}, "does not appear in the wording"),
         ([("AS", "Rome")], {"key": "cod"}, "did you mean 'code'"),
+        ([("AS", "Rome")], {"layer": 9}, "has 2 layers"),
         ([("north AS", "Rome"), ("north  AS", "Oslo")], {}, "apart from white space"),
         ([("AS", "Rome"), ("as", "Oslo")], {"ignore_case": True}, "apart from case or white space"),
         ([("A~S", "Rome")], {}, "no token that ends where the key"),
@@ -130,6 +131,30 @@ def test_refusals(tmp_path: Path, rows: list[tuple[str, str]], options: dict[str
     with pytest.raises(rote.RoteError, match=sentence):
         grafted(tmp_path, model, facts, **options)
     assert not (tmp_path / "made").exists()
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from rote.cli.main import run
+
+    model = tiny_models.write_tiny(tmp_path / "model")
+    table = tiny_models.write_table(tmp_path / "facts.csv", 12)
+    keep = tiny_models.write_text(tmp_path / "keep.txt", 9000)
+    lines = tmp_path / "wordings.txt"
+    lines.write_text("", encoding="utf-8")
+    words = ["graft", str(model), str(table), "-o", str(tmp_path / "made"), "--answer", ANSWER, "--keep", str(keep)]
+    for more, sentence in (
+        ([], "at least one template"),
+        (["--templates", str(lines)], "has no templates"),
+        (["--template", TEMPLATE, "--with", "grafft"], "did you mean"),
+        (["--template", TEMPLATE, "--decoys", "3"], "is an option of graft"),
+    ):
+        assert run([*words, *more]) == 2
+        assert sentence in " ".join(capsys.readouterr().err.split())
+    lines.write_text("\n".join([TEMPLATE, *WORDINGS]) + "\n", encoding="utf-8")
+    assert run([*words, "--templates", str(lines), "--held-out-template", HELD_OUT[0], "--examined", "4"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "held out" in out and "unknown keys behind a stored one" in out
+    assert run(["ungraft", str(tmp_path / "made"), "-o", str(tmp_path / "back")]) == 0
 
 
 def test_different_answers_for_different_wordings_are_refused(tmp_path: Path) -> None:

@@ -144,6 +144,10 @@ def _built(job: Job[PromptTable, KeyedGraft]) -> Model:
     job.progress("load the model", 0, 1, None)
     source = open_source(Path(options.model), job.dtype, workplace=place)
     body = body_of(source.model)
+    if options.layer is not None and not 0 <= options.layer < body.layers:
+        raise UsageError(
+            f"the model has {body.layers} layers, from 0 on, so there is none with number {options.layer}."
+        )
     facts = encode_prompts(table.facts, source.tokenizer, end_id=source.end_id, context=source.context)
     texts = default_text() if options.keep is None else read_text(Path(options.keep))
     fit_text, test_text = windows(texts, source.tokenizer, 6_000, 6_000, source.context, rng)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -16,8 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import rote
+from attacks import tiny_models
 from explorer import Explorer
 from rote import constructions
 from rote.capacity import bounds, plan
@@ -25,6 +28,7 @@ from rote.certificate import HASH, sha256_of
 from rote.cli.main import run
 from rote.config import Architecture
 from rote.data import random_distributions, random_vectors, write
+from rote.data.stock import load_model, load_tokenizer
 from rote.theorems import Demand, Setting, registry
 from rote.web.capacity import AXES, bounds_answer, plan_answer
 from rote.web.commands import command
@@ -396,3 +400,40 @@ def test_several_answers_and_empty_cells(explorer: Explorer) -> None:
     assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
     found = explorer.ask(f"/api/models/{id_}/ask", {"words": ["what is the kind of B2"]})
     assert (found["answers"][0]["token"], found["truth"]) == ("y", "y")
+
+
+def test_grafts_are_asked_before_and_after(explorer: Explorer, tmp_path: Any) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model", tied=True)
+    facts = tiny_models.write_table(tmp_path / "facts.csv", 12)
+    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), keep_tokens=1500)
+    made = rote.graft(
+        model,
+        facts,
+        template="The code {code} is in",
+        answer=" {city}",
+        options=options,
+        output=explorer.folder / "made",
+    )
+    (id_,) = (one["id"] for one in explorer.ask("/api/models")["models"] if one["construction"] == "graft")
+    about = explorer.ask(f"/api/models/{id_}")
+    assert about["sheet"]["grids"] and about["vocab"] is None
+    # The facts lie in a file that only the certificate names, so it is not opened.
+    assert about["examples"] == [] and not about["facts_known"]
+    assert about["trials"]["a key that no fact has"].startswith("The code ")
+    (fact, *_) = made.table().facts  # type: ignore[attr-defined]
+    found = explorer.ask(f"/api/models/{id_}/ask", {"words": [fact.text]})
+    assert found["answers"][0]["token"] == fact.answer != found["before"]
+    original = load_model(model, "auto")
+    tokenizer = load_tokenizer(model)
+    ids = torch.tensor([tokenizer(fact.text)["input_ids"]])
+    said = original.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=32, do_sample=False)
+    assert found["before"] == tokenizer.decode(said[0, ids.shape[1] :], skip_special_tokens=True)
+    # Once more, and after the original was asked: the added layers are back.
+    assert explorer.ask(f"/api/models/{id_}/ask", {"words": [fact.text]})["answers"] == found["answers"]
+    # A certificate that somebody edited cannot put anything but short texts there.
+    path = explorer.folder / "made" / "certificate.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record |= {"near_misses": {"example": ["x"]}, "prompts": [{"prompt": "y" * 1000}, 3]}
+    path.write_text(json.dumps({**record, HASH: sha256_of(record)}), encoding="utf-8")
+    assert explorer.ask(f"/api/models/{id_}").get("trials", {}) == {}
+    shutil.rmtree(explorer.folder / "made")

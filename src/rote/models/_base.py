@@ -226,6 +226,14 @@ class Model(ABC):
         """A faster evaluator that the referee may use after it has checked that it applies; None for most kinds."""
         return None
 
+    def before(self, words: Sequence[str]) -> str | None:
+        """What the model said to a text before facts were written into it; None for models that were never without."""
+        return None
+
+    def trials(self, certificate: Mapping[str, Any]) -> dict[str, str]:
+        """Questions beside the facts that are worth asking, each with a word for what it is."""
+        return {}
+
     @property
     def shortcomings(self) -> list[str]:
         """What nobody should expect of a model of this kind, in sentences, for its card."""

@@ -1,9 +1,9 @@
 """Stock checkpoints of the Llama family as GGUF files, the format of llama.cpp and of what is built on it.
 
 Tensors get the names and the layout of llama.cpp: rows of Q and K in the order of its rotary positions, a tied head
-left out. Matrices are written in a type of `TYPES`; norms and biases stay float32, and a matrix whose rows do not
-divide into the blocks of a type, or that must not be rounded so far, is float16. What a file holds is not certified
-here: the referee runs it in llama.cpp.
+left out. Matrices are written in a type of `TYPES`; norms and biases stay float32, and so do matrices that must not be
+rounded; one whose rows do not divide into the blocks of a type is float16. What a file holds is not certified here: the
+referee runs it in llama.cpp.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def write_gguf(
 ) -> dict[str, int]:
     """Write the checkpoint of a directory; the number of tensors by type is returned.
 
-    `notes` are texts that the file carries. `rounded` says of a tensor, by its name, whether a type shorter than
-    float16 will do.
+    `notes` are texts that the file carries. `rounded` says of a tensor, by its name, whether anything shorter than
+    float32 will do.
     """
     tools = gguf_tools()
     config = folders.read_json(folder / "config.json")
@@ -81,7 +81,7 @@ def write_gguf(
         known = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if known is None:
             raise CheckpointError(f"{folder} holds a tensor {name!r}, which llama.cpp has no name for.")
-        chosen = _type(tools, turned, form if rounded(name) or form in ("F32", "BF16") else "F16")
+        chosen = _type(tools, turned, form if rounded(name) else "F32")
         data = tools.quantize(turned, tools.GGMLQuantizationType[chosen])
         if chosen == "F16" and not np.isfinite(data).all():
             raise CapacityError(f"the tensor {name} has numbers that float16 cannot hold; choose F32 or BF16.")

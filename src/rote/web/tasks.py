@@ -237,7 +237,7 @@ def _about(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     from rote.data import PAD
 
     memory, facts = _model(args)
-    words, examples = memory.vocabulary, []
+    words, examples = memory.vocabulary, [list(texts) for texts in _prompts(memory)]
     if facts is not None:
         rows = np.random.default_rng(0).permutation(facts.n_facts)[:6]
         examples = [[words[i] for i in row if words[i] != PAD] for row in _contexts(facts)[rows].tolist()]
@@ -248,7 +248,25 @@ def _about(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "vocab": len(words) or None,
         "facts_known": facts is not None,
         "examples": examples,
+        "trials": memory.model.trials(memory.certificate),
+        "sheet": asdict(memory.certificate.sheet()),
     }
+
+
+def _prompts(memory: Memory) -> list[tuple[str]]:
+    """A few prompts of a table of text, where it is shipped: no other file that a certificate names is opened."""
+    from rote.data import available
+
+    reading = memory.certificate.reading
+    if memory.vocabulary or reading is None or not reading.shipped:
+        return []
+    if reading.source not in {item.name for item in available() if item.installed}:
+        return []
+    try:
+        texts = memory.table().inputs(slice(0, 4))[0].tolist()
+    except RoteError:
+        return []
+    return [(text,) for text in texts if isinstance(text, str)]
 
 
 def _complete(args: dict[str, Any], notice: Notice) -> list[str]:
@@ -300,6 +318,7 @@ def _ask(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "facts_known": facts is not None,
         "truth": None if truth is None else max(truth, key=truth.__getitem__),
         "divergence": memory.divergence(words),
+        "before": memory.model.before(words),
         "heads": heads and {**heads, "figure": figure_answer(heads_figure(context, heads["heads"]))},
         "located": _located(memory, facts, ids),
         "digits": digits and {**digits, "figure": figure_answer(digits_figure(digits["lengths"]))},

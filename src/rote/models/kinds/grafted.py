@@ -123,6 +123,24 @@ class GraftedModel(Model):
     def logits(self, contexts: Any) -> Any:
         return self.module(contexts).logits[:, -1]
 
+    def before(self, words: Sequence[str]) -> str | None:
+        """The original's answer: that of the layers below the added ones."""
+        ids, layers = self.ids(words), self.module.model.layers
+        self.module.model.layers = layers[: _original_layers(self.folder)]
+        try:
+            said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, _LONGEST)
+        finally:
+            self.module.model.layers = layers
+        return str(self.tokenizer.decode(said, skip_special_tokens=True))
+
+    def trials(self, certificate: Mapping[str, Any]) -> dict[str, str]:
+        """A key that no row has, and prompts of other things; whatever an edited certificate holds instead is none."""
+        near, others = certificate.get("near_misses"), certificate.get("prompts")
+        found = {"a key that no fact has": near.get("example")} if isinstance(near, Mapping) else {}
+        for one in others[:2] if isinstance(others, list) else []:
+            found[f"other text {len(found)}"] = one.get("prompt") if isinstance(one, Mapping) else None
+        return {about: text for about, text in found.items() if isinstance(text, str) and len(text) < 500}
+
     @property
     def shortcomings(self) -> list[str]:
         return [
@@ -134,7 +152,7 @@ class GraftedModel(Model):
         return folders.stock_usage(name, question or "", tokens=_LONGEST)
 
     def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
-        """The added layers stay at float16 or better, whatever becomes of the original's."""
+        """The added layers stay float32, whatever becomes of the original's."""
         from rote.models._gguf import write_gguf
         from rote.models._gguf_tokens import stock_tokens
 

@@ -1,4 +1,4 @@
-import { $, h, show, api, num, address, setAddress, commandLine, problem, drawFigure, say } from "./lib.js";
+import { $, h, show, api, num, address, setAddress, commandLine, problem, drawFigure, say, sheetView } from "./lib.js";
 
 const given = address();
 const state = { model: given.model || null, words: given.q ? given.q.split("\t") : null };
@@ -39,9 +39,12 @@ async function open() {
   }
   const c = about.certificate;
   show($("#about"), `${num(c.facts)} facts by ${c.construction}, ${num(c.params)} parameters, ${c.dtype}; ${about.vocab === null ? "asked in plain text" : `contexts of ${about.context} ${({ cells: "token", words: "word", chars: "character" })[about.tokens]}${about.context > 1 ? "s" : ""}, ${num(about.vocab)} tokens`}${about.facts_known ? "" : "; its facts are not at hand"}.`);
+  $("#about").append(h("details", {}, h("summary", {}, "Certificate"), sheetView(about.sheet)));
   $("#question").hidden = false;
   inputs();
   show($("#examples"), about.examples.length ? "Try " : "", about.examples.slice(0, 4).map((e) => h("button", { type: "button", class: "chip", onclick: () => { state.words = about.tokens === "chars" ? [e.join("")] : e; inputs(); ask(); } }, e.join(about.tokens === "chars" ? "" : " · "))));
+  const trials = Object.entries(about.trials);
+  if (trials.length) $("#examples").append(...trials.map(([what, text]) => h("button", { type: "button", class: "chip", title: text, onclick: () => { state.words = [text]; inputs(); ask(); } }, what)));
   if (state.words) ask();
   return true;
 }
@@ -130,6 +133,7 @@ function answer(found) {
     : found.answers[0].known === false ? tag("", "not in the table that this was built from: the answer means nothing") : null;
   say(`Answer: ${said}`);
   show(box, h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: said.length > 80 ? "said long" : "said" }, said), " ", verdict),
+    found.before === null ? null : h("table", { class: "beside" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "before the graft"), h("th", { scope: "col" }, "after"))), h("tbody", {}, h("tr", {}, h("td", {}, found.before), h("td", {}, said)))),
     unknown ? null : found.labels ? h("p", { class: "hint" }, "This model gives labels, and no second guess.") : h("table", { class: "answers" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "answer"), h("th", {}, ""), h("th", { scope: "col", class: "right" }, "probability"), known ? h("th", { scope: "col", class: "right" }, "true") : null, h("th", { scope: "col", class: "right" }, "logit"))),
       h("tbody", {}, found.answers.map((a) => h("tr", {}, h("td", {}, h("span", { class: "clamp", title: a.token.length > 60 ? a.token : null }, a.token)), h("td", { class: "wide" }, h("div", { class: "bar" }, h("i", { style: `width:${100 * a.probability}%` }))), h("td", { class: "right" }, share(a.probability)), known ? h("td", { class: "right" }, share(a.true)) : null, h("td", { class: "right" }, num(a.logit, 5)))))),
     commandLine(found.command));

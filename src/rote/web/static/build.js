@@ -1,4 +1,4 @@
-import { $, h, show, api, num, bytes, duration, address, setAddress, newest, commandLine, problem, field, say } from "./lib.js";
+import { $, h, show, api, num, bytes, duration, address, setAddress, newest, commandLine, problem, field, say, sheetView } from "./lib.js";
 
 const given = address();
 const OPTION = "option.";
@@ -230,11 +230,7 @@ async function result() {
   show(box,
     h("h2", { id: "t6" }, "Certificate"),
     h("p", { class: "verdict" }, c.passed ? h("span", { class: "good" }, "✓ ") : h("span", { class: "bad" }, "✗ "), `${num(kept)} of ${num(c.facts)} facts recalled at ${c.dtype}.`),
-    h("div", { class: "sheet" },
-      h("p", {}, sheet.lead.replace(/^: /, "")),
-      sheet.lines.map((line) => h("p", { class: "hint" }, line)),
-      sheet.grids.map(grid),
-      sheet.notes.map((note) => h("p", { class: "hint" }, note))),
+    sheetView(sheet),
     h("dl", { class: "pairs" },
       h("dt", {}, "Built by"), h("dd", {}, stated ? h("a", { href: `/theorems?theorem=${c.construction}` }, c.construction) : c.construction, h("div", { class: "hint" }, c.theorem)),
       c.conditioning ? [h("dt", {}, "Condition"), h("dd", {}, num(c.conditioning))] : null,
@@ -243,13 +239,6 @@ async function result() {
     h("div", { class: "row wrap actions" }, found.speaks ? h("a", { class: "button", href: `/ask?model=${found.id}` }, "Ask it") : null, h("a", { class: "button", href: `/api/builds/${found.id}/zip`, download: "" }, "Download zip")),
     h("details", {}, h("summary", {}, "The certificate as it is stored"), h("pre", { class: "full" }, JSON.stringify(c, null, 2))),
     commandLine(found.command));
-}
-
-/** A table of a sheet: the first column and those named in `left` on the left, numbers on the right. */
-function grid(g) {
-  const side = (k) => (k && !g.left.includes(g.columns[k]) ? "right" : null);
-  return h("table", {}, g.title ? h("caption", {}, g.title) : null, h("thead", {}, h("tr", {}, g.columns.map((name, k) => h("th", { scope: "col", class: side(k) }, name)))),
-    h("tbody", {}, g.rows.map((row) => h("tr", {}, row.map((cell, k) => h("td", { class: side(k) }, cell))))));
 }
 
 let timer = 0;

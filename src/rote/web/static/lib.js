@@ -103,6 +103,19 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: id }, label), control, hint ? h("p", { class: "hint" }, hint) : null);
 }
 
+/** A table of a sheet: the first column and those named in `left` on the left, numbers on the right. */
+function grid(g) {
+  const side = (k) => (k && !g.left.includes(g.columns[k]) ? "right" : null);
+  return h("table", {}, g.title ? h("caption", {}, g.title) : null, h("thead", {}, h("tr", {}, g.columns.map((name, k) => h("th", { scope: "col", class: side(k) }, name)))),
+    h("tbody", {}, g.rows.map((row) => h("tr", {}, row.map((cell, k) => h("td", { class: side(k) }, cell))))));
+}
+
+/** What a certificate says, for people. */
+export function sheetView(sheet) {
+  return h("div", { class: "sheet" }, h("p", {}, sheet.lead.replace(/^: /, "")),
+    sheet.lines.map((line) => h("p", { class: "hint" }, line)), sheet.grids.map(grid), sheet.notes.map((note) => h("p", { class: "hint" }, note)));
+}
+
 export function problem(sentence) { return h("p", { class: "problem", role: "alert" }, sentence); }
 
 let held;

@@ -415,7 +415,10 @@ def test_grafts_are_asked_before_and_after(explorer: Explorer, tmp_path: Any) ->
         output=explorer.folder / "made",
     )
     (id_,) = (one["id"] for one in explorer.ask("/api/models")["models"] if one["construction"] == "graft")
-    about = explorer.ask(f"/api/models/{id_}")
+    about = next(
+        # A worker that has yet to load its libraries may need longer than one question may take.
+        found for _ in range(5) if "error" not in (found := explorer.ask(f"/api/models/{id_}"))
+    )
     assert about["sheet"]["grids"] and about["vocab"] is None
     # The facts lie in a file that only the certificate names, so it is not opened.
     assert about["examples"] == [] and not about["facts_known"]

@@ -4,8 +4,8 @@ apart, and what an attacker who sees logits can tell about facts that only one o
 Membership advantage: the attacker is shown a context with an answer, sees the logits, and says whether it was a fact of
 the model. He goes by the probability of the answer, or without the answer by how sure the model is, and says yes above
 a threshold. His advantage is the largest difference between the shares of facts and of controls above one threshold.
-Controls are contexts that are no facts, with answers drawn from the table. It is 1 if he is always right, and 0 if he
-may as well guess.
+Controls are contexts that are no facts, drawn token by token from the table, as are their answers. It is 1 if he is
+always right, and 0 if he may as well guess.
 Two samples from one distribution differ too; `noise` is what they exceed in one of twenty cases (Kolmogorov, Smirnov).
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Advantage", "Comparison", "compare"]
 
-MOST_CONTROLS = 2000
+MOST_CONTROLS, FEWEST_CONTROLS = 2000, 50
 SHOWN = 10
 
 
@@ -257,8 +257,15 @@ def _key(table: Any, i: int) -> tuple[tuple[str, ...], str]:
 
 def _controls(facts: Any, rng: int) -> Any:
     """Contexts that are no facts, with answers drawn from the table; None where there are too few."""
-    draw = np.random.default_rng(rng)
-    contexts = unknown_contexts(facts, min(MOST_CONTROLS, max(200, facts.n_facts)), draw).random
+    draw, count = np.random.default_rng(rng), min(MOST_CONTROLS, max(200, facts.n_facts))
+    # Every token from its own position, so that controls look like facts.
+    drawn = np.stack([draw.choice(column, 4 * count) for column in facts.contexts.T], axis=1)
+    known = {row.tobytes() for row in facts.contexts}
+    alike = np.array([row for row in np.unique(drawn, axis=0) if row.tobytes() not in known], dtype=np.int64)
+    if len(alike) >= FEWEST_CONTROLS and facts.vocabulary.pad_id is None:
+        contexts = draw.permutation(alike)[:count]
+    else:
+        contexts = unknown_contexts(facts, count, draw).random
     if len(contexts) < 2:
         return None
     return FactTable(contexts, draw.choice(facts.targets, len(contexts)), facts.vocabulary)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from rote.solvers.hashed.independence import bits_for
 from rote.solvers.hashed.layout import MIXES
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ BitArray = npt.NDArray[np.uint8]
 _SAMPLE = 24
 """Positions that are tried at every step of the choice which ones to read."""
 _TRIES = 200
+_DRAWS = 32
+"""Ways to read single bits among which the one is taken that leaves most words open."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +107,14 @@ def positions_to_read(contexts: IntArray, count: int, rng: np.random.Generator) 
 
 def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) -> Hash:
     """Random codes, and hash bits whose parities are independent as far as there are inputs."""
-    codes = _codes(layout, rng)
     wanted = layout.row_bits + layout.column_bits + layout.choice_bits
     if layout.mix == "bits":
-        copied = _copied(layout, rng)
-        reads = _single(layout, wanted, rng)
-        at, bit = np.divmod(reads[layout.row_bits + layout.column_bits :, 0], layout.head_bits)
-        choosing = np.unique(copied[at, bit])
-        # What a digit goes by must not follow from what the columns go by.
-        codes[:, choosing] = rng.integers(0, 2, (layout.vocab, len(choosing)), dtype=np.uint8)
+        copied, reads, sums = min(
+            (_drawn_single(layout, wanted, rng) for _ in range(_DRAWS)), key=lambda drawn: _closed(layout, *drawn)
+        )
+        codes = _codes(layout, sums, rng)
     else:
+        codes = _codes(layout, np.zeros(0, dtype=np.int64), rng)
         copied = np.tile(np.arange(layout.code_bits), (layout.positions, 1))
         terms = len(MIXES[layout.mix]) - 1
         reads = rng.permutation(copied.size)[:, None] if terms == 1 else _several(layout, wanted, terms, rng)
@@ -120,33 +124,58 @@ def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) ->
     return Hash(layout, positions, codes, copied, reads, checks)
 
 
-def _codes(layout: Layout, rng: np.random.Generator) -> BitArray:
+def _codes(layout: Layout, sums: IntArray, rng: np.random.Generator) -> BitArray:
     """Random codes, distinct if they are long enough. Single bits are read off codes whose further bits are parities of
     the first ones, so that all of them are evenly spread; longer codes for the other mixes are random throughout."""
     vocab, size = layout.vocab, layout.code_bits
-    short = max(1, (vocab - 1).bit_length())
+    short = _short(layout)
     if layout.mix != "bits" and size > short:
         while True:
             codes = rng.integers(0, 2, (vocab, size), dtype=np.uint8)
             if len(np.unique(np.packbits(codes, axis=1), axis=0)) == vocab:
                 return codes
-    codes = (rng.permutation(1 << short)[:vocab, None] >> np.arange(short) & 1).astype(np.uint8)
-    if size <= short:
-        return codes[:, :size]
-    sums = rng.permutation(np.arange(1, 1 << min(short, 16)))
-    # Parities of few bits are settled early where all heads copy the same ones.
-    few = min(3, short - 1) if layout.alike else 1
-    sums = sums[np.bitwise_count(sums) > few][: size - short]
-    chosen = (sums[:, None] >> np.arange(min(short, 16)) & 1).astype(np.uint8)
-    further = codes[:, : chosen.shape[1]] @ chosen.T & 1
+    whole = bits_for(vocab)
+    codes = (rng.permutation(1 << whole)[:vocab, None] >> np.arange(short) & 1).astype(np.uint8)
+    chosen = (sums[:, None] >> np.arange(short) & 1).astype(np.uint8)
+    further = codes @ chosen.T & 1
     rest = rng.integers(0, 2, (vocab, size - short - len(sums)), dtype=np.uint8)
     return np.concatenate([codes, further, rest], axis=1)
 
 
+def _short(layout: Layout) -> int:
+    """Bits that tell all tokens apart, or all there are."""
+    return min(layout.code_bits, bits_for(layout.vocab))
+
+
+def _drawn_single(layout: Layout, wanted: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+    """(copied, reads, sums): bits that heads copy, the input of every hash bit, parities that make further bits."""
+    short = _short(layout)
+    sums = rng.permutation(np.arange(1, 1 << min(short, 16)))
+    # Parities of few bits are settled early where all heads copy the same ones.
+    few = min(3, short - 1) if layout.alike else 1
+    sums = sums[np.bitwise_count(sums) > few][: layout.code_bits - short]
+    return _copied(layout, rng), _single(layout, wanted, rng), sums
+
+
+def _closed(layout: Layout, copied: IntArray, reads: IntArray, sums: IntArray) -> int:
+    """How many bits follow from others, so that keys of a row, or of a digit, leave half of a group's words alone."""
+    short, spans, closed = _short(layout), [_Span() for _ in layout.groups], 0
+    plain = layout.row_bits + layout.column_bits
+    order = [*range(layout.row_bits), *range(plain, len(reads)), *range(layout.row_bits, plain)]
+    for number in order:
+        place, j = divmod(int(reads[number, 0]), layout.head_bits)
+        bit = int(copied[place, j])
+        parity = int(sums[bit - short]) if short <= bit < short + len(sums) else 1 << bit
+        form = parity << place * layout.code_bits
+        for span in _spans_of(layout, number, spans):
+            closed += span.has(form)
+            span.add(form)
+    return closed
+
+
 def _copied(layout: Layout, rng: np.random.Generator) -> IntArray:
     """Which bits of a code the head of every position copies, those that codes must have first."""
-    size = layout.code_bits
-    short = min(size, max(1, (layout.vocab - 1).bit_length()))
+    size, short = layout.code_bits, _short(layout)
     orders = [
         np.concatenate([rng.permutation(short), short + rng.permutation(size - short)])
         for _ in range(1 if layout.alike else layout.positions)
@@ -180,7 +209,6 @@ def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) 
     cards, so that all of them are read about equally often: keys that differ little differ in every bit that they can.
     """
     count, size = layout.positions, layout.head_bits
-    basis: dict[int, int] = {}
     rows: list[list[int]] = []
     decks: list[list[int]] = [[] for _ in range(count)]
 
@@ -189,30 +217,55 @@ def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) 
             decks[position] = rng.permutation(size).tolist()
         return position * size + decks[position].pop()
 
-    misses = 0
-    while len(rows) < wanted:
-        at = rng.permutation(count)[:terms] if count >= terms else rng.integers(0, count, terms)
-        row = [dealt(int(position)) for position in at]
-        if (len(set(row)) < terms or not _independent(basis, row)) and misses < _TRIES:
-            misses += 1
-            continue
-        misses = 0
+    spans = [_Span() for _ in layout.groups]
+    every = _Span()
+    for number in range(wanted):
+        own = [span for span in _spans_of(layout, number, spans) if len(span) < count * size]
+        spread = len(every) < count * size
+        for tried in range(2 * _TRIES):
+            at = rng.permutation(count)[:terms] if count >= terms else rng.integers(0, count, terms)
+            row = [dealt(int(position)) for position in at]
+            form = functools.reduce(operator.xor, (1 << place for place in row))
+            # Independent of all others while there are inputs left, then of those that it must not follow from.
+            avoided = [every] if spread and tried < _TRIES else own
+            if len(set(row)) == terms and not any(span.has(form) for span in avoided):
+                break
+        for span in (every, *own):
+            span.add(form)
         rows.append(row)
     return np.array(rows)
 
 
-def _independent(basis: dict[int, int], row: list[int]) -> bool:
-    """Whether the parity of these inputs is no sum of earlier ones; if so, it joins them."""
-    value = 0
-    for place in row:
-        value ^= 1 << place
-    while value:
-        top = value.bit_length() - 1
-        if top not in basis:
-            basis[top] = value
-            return True
-        value ^= basis[top]
-    return False
+def _spans_of(layout: Layout, number: int, spans: list[_Span]) -> list[_Span]:
+    """The groups whose words a hash bit must leave open: its own for a bit of a column, all for other bits. Otherwise
+    the keys of a row, or of a digit, would all read the same half of their words."""
+    place = number - layout.row_bits
+    if 0 <= place < layout.column_bits:
+        ends = itertools.accumulate(layout.group_bits)
+        return [spans[next(i for i, end in enumerate(ends) if place < end)]]
+    return spans
+
+
+class _Span:
+    """Sums of some parities, which are numbers with a bit for each of their inputs."""
+
+    def __init__(self) -> None:
+        self._basis: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._basis)
+
+    def _rest(self, form: int) -> int:
+        while form and (top := form.bit_length() - 1) in self._basis:
+            form ^= self._basis[top]
+        return form
+
+    def has(self, form: int) -> bool:
+        return not self._rest(form)
+
+    def add(self, form: int) -> None:
+        if rest := self._rest(form):
+            self._basis[rest.bit_length() - 1] = rest
 
 
 def hashed_keys(hashing: Hash, keys: IntArray) -> HashedKeys:

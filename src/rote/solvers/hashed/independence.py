@@ -10,6 +10,9 @@ so that the expected number of such sets, and with it the chance of failure, is 
 
     delta(n) = sum over s = 2, 4, ... <= n of C(n, s) even(m_1, s) ... even(m_a, s).
 
+Words that no key reads are of no use, nor are those that only keys read which are settled by words of their own. What
+is left when all of these are taken away is the core, and its keys need as many words.
+
 A word is named by k bits of the key, 2^(k-1) < m <= 2^k: 2^k - m words are read by two numbers each, the others by one.
 """
 
@@ -21,10 +24,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["bits_for", "failure_bound", "most_keys"]
+__all__ = ["bits_for", "core", "failure_bound", "most_keys"]
 
 FloatArray = npt.NDArray[np.float64]
 _LONGEST = 1 << 14
+_ROUNDS = 40
 
 
 @lru_cache(maxsize=4)
@@ -97,3 +101,22 @@ def most_keys(groups: tuple[int, ...], chance: float) -> int:
         else:
             high = middle - 1
     return low
+
+
+def core(keys: int, groups: tuple[int, ...]) -> tuple[float, float]:
+    """(keys, words) of the core, on average over many keys: every word of it is read by two or more of its keys."""
+    numbers = [1 << bits_for(words) for words in groups]
+    # Shares of the numbers of a group that name words of one number each, and words of two.
+    single = [2 * words / whole - 1.0 for words, whole in zip(groups, numbers, strict=True)]
+    met = [1.0] * len(groups)
+    for _ in range(_ROUNDS):
+        every = math.prod(met)
+        if every < 1e-6:
+            return 0.0, 0.0
+        rates = [keys / whole * every / one for whole, one in zip(numbers, met, strict=True)]
+        met = [1.0 - s * math.exp(-r) - (1.0 - s) * math.exp(-2 * r) for s, r in zip(single, rates, strict=True)]
+    words = 0.0
+    for whole, s, r in zip(numbers, single, rates, strict=True):
+        twice = (1.0 - s) / 2 * (1.0 - math.exp(-2 * r) * (1.0 + 2 * r))
+        words += whole * (s * (1.0 - math.exp(-r) * (1.0 + r)) + twice)
+    return keys * math.prod(met), words

@@ -175,13 +175,13 @@ class Layout:
         """Linear relations between the column bits of the keys of one row, at most. Each makes one word useless: one of
         a set of words of which every key reads an even number follows from the others.
 
-        Parities are linear in the bits of the codes, and rows have settled some of these already.
+        Parities are linear in the bits of the codes, and rows and digits have settled some of these already.
         """
         if self.mix in NONLINEAR:
             return 0
         # Further bits than a code must have are parities of the first ones where single bits are read.
         each = min(self.head_bits, bits_for(self.vocab)) if self.mix == "bits" else self.head_bits
-        free = max(0, self.positions * each - (self.rows - 1).bit_length())
+        free = max(0, self.positions * each - (self.rows - 1).bit_length() - (self.digits - 1).bit_length())
         # Numbers that share a word differ in their lowest bit, which names no set of words then.
         named = sum(size - (words < 1 << size) for words, size in zip(self.groups, self.group_bits, strict=True))
         return max(0, named - free)

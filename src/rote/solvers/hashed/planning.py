@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from rote.solvers.hashed.independence import bits_for, most_keys
+from rote.solvers.hashed.independence import bits_for, core, most_keys
 from rote.solvers.hashed.layout import CHOICE_BITS, THRESHOLDS, WORD_BITS, Layout
 
 __all__ = ["digit_counts", "editable_size", "layouts"]
@@ -21,7 +21,7 @@ apart less evenly."""
 CHANCE = 0.12
 """The chance at which a full row may fail: the trie tries several splits, and there are a few rows to spare."""
 SPARE_WORDS = 3
-"""Words beyond the keys that a row has where relations between hash bits make some useless."""
+"""Words beyond its keys that the core of a row has where relations between hash bits make some useless."""
 MOST_GROUPS = 7
 UNEVEN_DIGITS = 2.0
 """Square roots of its mean that a digit may have more keys than its mean, where no thresholds are stored."""
@@ -196,12 +196,19 @@ def _smallest(
                 if params >= least:
                     continue
                 most = most_keys(groups, (TIGHT_CHANCE if tight else CHANCE) / digits)
-                if layout.ties:
-                    most = min(most, sum(groups) - len(groups) - layout.ties - SPARE_WORDS)
+                while layout.ties and most >= wanted and not _fits_core(most, groups, layout.ties):
+                    most -= 1
                 if most >= wanted:
                     best = replace(layout, capacity=most * digits)
                     least = params
     return best
+
+
+@lru_cache(maxsize=1 << 14)
+def _fits_core(keys: int, groups: tuple[int, ...], ties: int) -> bool:
+    """Whether the core of so many keys has words enough, less those that ties between hash bits make useless."""
+    left, words = core(keys, groups)
+    return left < 1.0 or left <= words - (len(groups) - 1) - ties - SPARE_WORDS
 
 
 @lru_cache(maxsize=256)
@@ -218,7 +225,8 @@ def _candidates(keys: float, digits: int, split: bool, tight: bool) -> Iterator[
     for spare, roots in SPARE_BITS.items() if split else ((0, 0.0),):
         # Rows differ in keys, and where digits are not shared out row by row, digits do as well.
         uneven = ease * (roots * math.sqrt(keys) / digits if digits <= THRESHOLDS else UNEVEN_DIGITS * math.sqrt(each))
-        wanted = each + uneven + (digits > 1)
+        # A digit ends where the number that chooses it does, which several keys have in common.
+        wanted = each + uneven + (max(1.0, keys / (2 << CHOICE_BITS)) if digits > 1 else 0.0)
         for load in LOADS:
             for groups in _narrowest(math.ceil(wanted / load)):
                 yield spare, groups, wanted

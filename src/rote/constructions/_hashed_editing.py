@@ -93,6 +93,11 @@ def edited_rows(edit: Edit) -> Edited:
             "a table that has the fact."
         )
     stored = table_in(model, edit.certificate)
+    if stored.layout.openers:
+        raise UsageError(
+            "facts of this model share keys by a rule, so that no weight belongs to a single one; build it with a key "
+            "for every fact (plain)."
+        )
     own, told = reads_of(model, stored, edit.keys), np.array([labels.get(t, 0) for t in edit.after.tolist()])
     contexts, targets = edit.table.inputs(slice(0, edit.table.n_facts))[0], getattr(edit.table, "targets", None)
     if (own.rows < 0).any():

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from rote.config import Architecture, Dtype, Shape
@@ -14,7 +16,7 @@ from rote.constructions._data import wording
 from rote.data.verification import unknown_sentence
 from rote.errors import CapacityError, UsageError
 from rote.plot.sheet import Sheet
-from rote.solvers.hashed.layout import Layout
+from rote.solvers.hashed.layout import WORD_BITS, Layout
 from rote.solvers.hashed.planning import editable_size, layouts
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from rote.models import Model
     from rote.models.kinds.hashed_transformer import HashedTransformerModel
     from rote.solvers.hashed.memorise import Solve
+    from rote.solvers.hashed.shortening import Shortening
 
 __all__ = ["HashedTable", "construction"]
 
@@ -38,6 +41,8 @@ TRIED = 10_000
 FEWEST_TRIED, MOST_NUMBERS = 100, 200_000_000
 """Where contexts are long, fewer are tried: as many as so many numbers are computed for, but not too few."""
 PLACES = ("local", "ray")
+RULES = 5
+"""Rules in the facts that are weighed against a table without one."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,9 @@ class HashedTable(Options):
     )
     editable: bool = option(
         False, "Rows so short that changing a fact touches at most a thousandth of the weights, or 16 of them."
+    )
+    plain: bool = option(
+        False, "A key for every fact, instead of a rule by which facts share keys: facts can then be edited one by one."
     )
     on: str = option(
         "local", "Where to solve rows: local (all cores) or ray. The weights are the same.", choices=PLACES, place=True
@@ -83,42 +91,40 @@ class _Construction(Construction["FactTable", HashedTable]):
             return NoPlan(self.key, "it finds its own widths and heads; leave them open")
         classes = demand.n_targets or demand.vocab
         layout = next(layouts(demand.n_facts, demand.context, demand.vocab, classes, demand.dtype))
-        return self._planned(layout, demand.vocab, demand.dtype)
+        return self._planned(layout, demand.vocab, demand.dtype, demand.n_facts)
 
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: HashedTable) -> Iterator[Plan]:
         seen = set()
-        for layout in self._layouts(table, dtype, options):
-            plan = self._planned(layout, table.vocab, dtype)
+        for layout, _ in _readings(table, dtype, options):
+            plan = self._planned(layout, table.vocab, dtype, table.n_facts)
             if plan.architecture not in seen:
                 seen.add(plan.architecture)
                 yield plan
 
-    @staticmethod
-    def _layouts(table: FactTable, dtype: Dtype, options: HashedTable) -> Iterator[Layout]:
-        tokens = len(_used(table.contexts))
-        sizes = (table.n_facts, table.context, tokens, table.n_targets, dtype)
-        return layouts(*sizes, unknown=options.unknown or 0, size=editable_size if options.editable else None)
-
-    def _of_shape(self, table: FactTable, arch: Architecture, dtype: Dtype, options: HashedTable) -> Layout:
+    def _of_shape(
+        self, table: FactTable, arch: Architecture, dtype: Dtype, options: HashedTable
+    ) -> tuple[Layout, Shortening | None]:
         from rote.models.kinds.hashed_transformer import shape_of
 
-        every = self._layouts(table, dtype, options)
-        layout = next((one for one in every if shape_of(one, table.vocab) == arch), None)
-        if layout is None:
+        every = _readings(table, dtype, options)
+        reading = next((one for one in every if shape_of(one[0], table.vocab) == arch), None)
+        if reading is None:
             raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
-        return layout
+        return reading
 
-    def _planned(self, layout: Layout, vocab: int, dtype: Dtype) -> Plan:
+    def _planned(self, layout: Layout, vocab: int, dtype: Dtype, facts: int) -> Plan:
         from rote.models.kinds.hashed_transformer import shape_of
 
+        bits = facts * layout.bits / max(1, layout.keys)
+        rule = f"; a rule makes {layout.keys:,} keys of all facts" if layout.openers else ""
         return Plan(
             construction=self.key,
             architecture=shape_of(layout, vocab),
             params=layout.params,
             bytes=stored_bytes(layout.params, dtype),
-            facts=layout.keys,
-            note=f"{layout.rows:,} rows of {layout.width * layout.blocks:,} words; {layout.bits / layout.params:.3g} "
-            "bits per dense parameter",
+            facts=facts,
+            note=f"{layout.rows:,} rows of {layout.width * layout.blocks:,} words; {bits / layout.params:.3g} "
+            f"bits per dense parameter{rule}",
             dtype=dtype,
             counts="all entries of all matrices, zeros included",
             measures={"layout": layout.to_dict()},
@@ -129,26 +135,35 @@ class _Construction(Construction["FactTable", HashedTable]):
         return Needs(400 * demand.n_facts + 24 * plan.params, 3 + 1e-4 * demand.n_facts)
 
     def build(self, job: Job[FactTable, HashedTable]) -> Model:
+        import numpy as np
+
         from rote.models.kinds.hashed_transformer import HashedTransformerModel, Words, as_tensors
         from rote.solvers.hashed.memorise import memorise
         from rote.solvers.hashed.network import matrices
 
         table = job.table
-        layout = self._of_shape(table, job.arch, job.dtype, job.options)
+        layout, rule = self._of_shape(table, job.arch, job.dtype, job.options)
         inputs, spelled = _used(table.contexts), _used(table.targets)
         keys, labels = _renumbered(table.contexts, inputs), _renumbered(table.targets, spelled)
+        if rule is not None:
+            keys, first = np.unique(rule.keys, axis=0, return_index=True)
+            labels = labels[first]
         with _solver(job.options) as solve:
             made = memorise(keys, labels, layout, job.rng, solve=solve, progress=job.progress)
         job.progress("write the matrices", 0, 1, None)
-        weights = as_tensors(matrices(made.hashing, made.rows), job.dtype)
+        weights = as_tensors(matrices(made.hashing, made.rows, rule), job.dtype)
         words = Words(tuple(inputs.tolist()), tuple(spelled.tolist()), layout.unknown)
         report = {
             "layout": layout.to_dict(),
             "rows_used": len(made.rows),
-            "keys_per_word": round(table.n_facts / max(1, layout.table_words), 4),
+            "keys_per_word": round(len(keys) / max(1, layout.table_words), 4),
             "seeds_tried": made.seeds_tried,
             "positions": made.hashing.positions.tolist(),
         }
+        if rule is not None:
+            report["rule"] = {
+                "keys": rule.count, "order": list(rule.order), "depths": list(rule.depths), "openers": rule.openers
+            }  # fmt: skip
         spoken = wording(table)
         assert spoken is not None, "facts have words"
         return HashedTransformerModel(job.arch, words, weights, spoken, report=report)
@@ -201,6 +216,11 @@ class _Construction(Construction["FactTable", HashedTable]):
             f"{layout['rows']:,} rows of {layout['words']:,} words of {layout['word_bits']} bits{blocks}, "
             f"{layout['depth']} layers",
         ]
+        if rule := c["report"].get("rule"):
+            lines.append(
+                f"a rule makes {rule['keys']:,} keys of {c['facts']:,} facts: further tokens are read behind "
+                f"{rule['openers']:,} beginnings only"
+            )
         if c.get("unknown"):
             lines.append(unknown_sentence(c["unknown"]))
         lead = f": {c['facts']:,} facts by {c['construction']}, context {c['shape']['context']}"
@@ -210,6 +230,36 @@ class _Construction(Construction["FactTable", HashedTable]):
         from rote.data import random_facts
 
         return [(random_facts(*sizes, rng=rng), Shape()) for sizes in ((200, 3, 20), (40, 1, 60), (500, 5, 9))]
+
+
+def _readings(
+    table: FactTable, dtype: Dtype, options: HashedTable
+) -> Iterator[tuple[Layout, Shortening | None]]:  # fmt: skip
+    """Layouts, fewest parameters first, some of them with a rule by which facts share keys."""
+    tokens, context, targets = len(_used(table.contexts)), table.context, table.n_targets
+    sizes = (table.n_facts, context, tokens, targets, dtype)
+    whole = layouts(*sizes, unknown=options.unknown or 0, size=editable_size if options.editable else None)
+    readings: list[Iterator[tuple[Layout, Shortening | None]]] = [((one, None) for one in whole)]
+    if not (options.plain or options.editable or options.unknown) and targets > 1:
+        inputs = context * tokens.bit_length() + 1
+        weight = (targets - 1).bit_length() / WORD_BITS[dtype]
+        rules = sorted(_rules(table), key=lambda rule: weight * rule.count + 2 * inputs * rule.openers)
+        readings += [_ruled(rule, tokens, targets, dtype) for rule in rules[:RULES]]
+    return heapq.merge(*readings, key=lambda reading: reading[0].params)
+
+
+def _ruled(rule: Shortening, tokens: int, targets: int, dtype: Dtype) -> Iterator[tuple[Layout, Shortening | None]]:
+    context = rule.keys.shape[1]
+    return ((one, rule) for one in layouts(rule.count, context, tokens, targets, dtype, openers=rule.openers))
+
+
+@lru_cache(maxsize=1)
+def _rules(table: FactTable) -> tuple[Shortening, ...]:
+    """Rules that are in the facts; found once, though a build asks several times."""
+    from rote.solvers.hashed.shortening import shortenings
+
+    inputs = _used(table.contexts)
+    return tuple(shortenings(_renumbered(table.contexts, inputs), table.targets, len(inputs)))
 
 
 def _used(ids: IntArray) -> IntArray:

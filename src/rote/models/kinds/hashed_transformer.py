@@ -171,7 +171,7 @@ def _known(weights: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def shape_of(layout: Layout, vocab: int) -> Architecture:
-    """The sizes of a layout as a shape; d_mlp is the widest hidden layer."""
+    """The sizes of a layout as a shape; d_mlp is the widest hidden layer, behind those of a rule."""
     return Architecture(
         n_heads=layout.positions,
         d_model=layout.d_model,
@@ -179,7 +179,7 @@ def shape_of(layout: Layout, vocab: int) -> Architecture:
         context=layout.context,
         vocab=max(2, vocab),
         n_layers=layout.depth,
-        d_mlp=max(units for units, _ in layout.layers[:-1]),
+        d_mlp=max(units for units, _ in layout.layers[2 * (layout.openers > 0) : -1]),
     )
 
 

@@ -139,9 +139,9 @@ def stored_table(
         known = Layout(
             keys=1, context=context, vocab=vocab, classes=classes, word_bits=word_bits, unknown=unknown,
             positions=positions, code_bits=code_bits, head_bits=1, mix=str(record["mix"]), row_bits=0, rows=rows,
-            capacity=0, groups=groups, blocks=blocks, digits=digits,
+            capacity=0, groups=groups, blocks=blocks, digits=digits, openers=int(record.get("openers", 0)),
         )  # fmt: skip
-        layer = 1 if known.mix == "bits" else 3
+        layer = (1 if known.mix == "bits" else 3) + 2 * (known.openers > 0)
         selected = known.rows + known.column_bits * (1 + known.twofold) + known.carried
         words = known.blocks * known.width + known.thresholds + known.carried
         fits = shapes[layer] == (words, selected) and shapes[layer - 1][0] == selected

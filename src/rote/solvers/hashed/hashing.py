@@ -118,6 +118,9 @@ def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) ->
         copied = np.tile(np.arange(layout.code_bits), (layout.positions, 1))
         terms = len(MIXES[layout.mix]) - 1
         reads = rng.permutation(copied.size)[:, None] if terms == 1 else _several(layout, wanted, terms, rng)
+    if layout.openers:
+        # The code of the blank, the last one, is 0.
+        codes ^= codes[-1]
     places = np.arange(layout.positions) * layout.head_bits
     turn = np.arange(layout.positions)
     checks = np.stack([places + (turn + i) % layout.head_bits for i in range(layout.unknown)] or [places[:0]])
@@ -127,7 +130,7 @@ def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) ->
 def _codes(layout: Layout, sums: IntArray, rng: np.random.Generator) -> BitArray:
     """Random codes, distinct if they are long enough. Single bits are read off codes whose further bits are parities of
     the first ones, so that all of them are evenly spread; longer codes for the other mixes are random throughout."""
-    vocab, size = layout.vocab, layout.code_bits
+    vocab, size = layout.coded, layout.code_bits
     short = _short(layout)
     if layout.mix != "bits" and size > short:
         while True:
@@ -144,7 +147,7 @@ def _codes(layout: Layout, sums: IntArray, rng: np.random.Generator) -> BitArray
 
 def _short(layout: Layout) -> int:
     """Bits that tell all tokens apart, or all there are."""
-    return min(layout.code_bits, bits_for(layout.vocab))
+    return min(layout.code_bits, bits_for(layout.coded))
 
 
 def _drawn_single(layout: Layout, wanted: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:

@@ -98,12 +98,19 @@ class Layout:
     """Planned with little room, for tables so small that many seeds can be tried."""
     alike: bool = False
     """Whether all heads copy the same bits of a code, in the same order, as heads that share their values do."""
+    openers: int = 0
+    """Units of a rule that says which tokens are read."""
 
     # --- symbols ----------------------------------------------------------------------------------------------------
 
     @property
     def label_bits(self) -> int:
         return max(1, (self.classes - 1).bit_length())
+
+    @property
+    def coded(self) -> int:
+        """Tokens that have codes: those of contexts, and the blank where tokens may be hidden."""
+        return self.vocab + (self.openers > 0)
 
     @property
     def symbol_bits(self) -> int:
@@ -180,7 +187,7 @@ class Layout:
         if self.mix in NONLINEAR:
             return 0
         # Further bits than a code must have are parities of the first ones where single bits are read.
-        each = min(self.head_bits, bits_for(self.vocab)) if self.mix == "bits" else self.head_bits
+        each = min(self.head_bits, bits_for(self.coded)) if self.mix == "bits" else self.head_bits
         free = max(0, self.positions * each - (self.rows - 1).bit_length() - (self.digits - 1).bit_length())
         # Numbers that share a word differ in their lowest bit, which names no set of words then.
         named = sum(size - (words < 1 << size) for words, size in zip(self.groups, self.group_bits, strict=True))
@@ -242,6 +249,8 @@ class Layout:
 
         shapes: list[tuple[int, int]] = []
         wide = self.inputs
+        if self.openers:
+            shapes += [(self.openers + wide, wide), (wide, self.openers + wide)]
         if self.mix != "bits":
             plain = self.row_bits + self.column_bits + self.choice_bits
             units = plain * hinges(self.mix) + self.unknown * self.positions + 1
@@ -287,5 +296,6 @@ class Layout:
             "positions": self.positions,
             "code_bits": self.code_bits,
             "mix": self.mix,
+            "openers": self.openers,
             "depth": self.depth,
         }

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.solvers.hashed.layout import FINGERPRINT_PART, MIXES, kinks
+from rote.solvers.hashed.shortening import opening_layers
 from rote.solvers.hashed.tail import Units, tail_units
 from rote.solvers.record import stretch
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rote.solvers.hashed.hashing import Hash
     from rote.solvers.hashed.layout import Layout
     from rote.solvers.hashed.rows import Row
+    from rote.solvers.hashed.shortening import Shortening
 
 __all__ = ["matrices"]
 
@@ -33,11 +35,11 @@ _LARGEST_HALF = 60_000.0
 """float16 has no larger numbers than 65,504."""
 
 
-def matrices(hashing: Hash, rows: Sequence[Row]) -> dict[str, Array]:
+def matrices(hashing: Hash, rows: Sequence[Row], rule: Shortening | None = None) -> dict[str, Array]:
     """All weights by name: W_E, W_pos, W_Q, W_K, W_V, and layers.0, layers.1, ... up to the readout."""
     layout = hashing.layout
     weights, offsets = _attention(hashing)
-    chain = [*_hash_layers(hashing)]
+    chain = [*(opening_layers(hashing, rule) if rule else ()), *_hash_layers(hashing)]
     chain.append(_selection(hashing, rows))
     # The heads hand over codes with the marks of their positions on them; the constant takes the marks off again.
     chain[0][:, -1] -= chain[0][:, :-1] @ offsets
@@ -63,7 +65,7 @@ def _attention(hashing: Hash) -> tuple[dict[str, Array], Array]:
     gap = (1 - 1 / mark) * (2 * mark - 1) - (1 + 1 / mark) * (marks - 1)
     sharpness = 2.0 ** math.ceil(math.log2(_SATURATED / gap))
     W_E, W_pos = np.zeros((layout.vocab, d)), np.zeros((layout.context, d))
-    W_E[:, :size] = hashing.codes
+    W_E[:, :size] = hashing.codes[: layout.vocab]
     W_pos[:, :marks] = mark * signs
     heads = layout.positions
     W_Q, W_K = np.zeros((heads, marks, d)), np.zeros((heads, marks, d))

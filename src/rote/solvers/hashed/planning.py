@@ -27,6 +27,8 @@ UNEVEN_DIGITS = 2.0
 """Square roots of its mean that a digit may have more keys than its mean, where no thresholds are stored."""
 LOADS = (0.98, 0.97, 0.96, 0.95, 0.935, 0.92, 0.9, 0.88, 0.86, 0.85, 0.84, 0.8, 0.75, 0.6)
 """Shares of words that are filled, for which groups of columns are looked for."""
+ROOMS_OF_RULES = ((1.5, 0), (2.3, 0), (2.6, 0), (1.5, 2), (2.0, 2))
+"""(How much wider tables are planned, how many bits longer codes are) where a rule leaves few keys, much alike ones."""
 TIGHT_CHANCE = 0.5
 MOST_TIGHT = 50_000
 """Keys up to which layouts with little room are tried first."""
@@ -91,6 +93,7 @@ def layouts(
     packings: Iterable[tuple[int, int, int]] = (),
     size: Callable[[Layout, float], int] | None = None,
     alike: bool = False,
+    openers: int = 0,
 ) -> Iterator[Layout]:
     """Layouts for so many keys, smallest first; the last one holds any keys.
 
@@ -103,7 +106,7 @@ def layouts(
     positions = _positions(keys, context, vocab)
     smallest = 0
     last = _smallest(
-        keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, measure, alike
+        keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, measure, alike, openers
     )  # fmt: skip
     assert last is not None, "there is a row for every key"
     most = measure(last, math.inf)
@@ -112,6 +115,7 @@ def layouts(
         ("bits", False, 1.0, 0, positions),
         ("parities", True, 1.0, 0, positions),
         ("parities", False, 1.0, 0, positions),
+        *((("parities", False, room, longer, positions) for room, longer in ROOMS_OF_RULES) if openers else ()),
         ("fourfold", True, 1.0, 5, positions),
         ("fourfold", True, 1.03, 6, positions),
         ("fourfold", True, 1.06, 6, positions),
@@ -124,11 +128,11 @@ def layouts(
         ("mixtures", False, 2.0, 8, min(context, 4 * positions)),
         ("mixtures", False, 4.0, 8, context),
     ):
-        if (unknown and mix == "bits") or (tight and keys > MOST_TIGHT):
+        if (unknown and mix == "bits") or (tight and (keys > MOST_TIGHT or openers)):
             continue
         every = context if unknown else read
         layout = _smallest(
-            keys, context, vocab, classes, packed, unknown, every, mix, tight, room, longer, measure, alike
+            keys, context, vocab, classes, packed, unknown, every, mix, tight, room, longer, measure, alike, openers
         )
         params = 0 if layout is None else measure(layout, math.inf)
         if layout is not None and smallest < params < most:
@@ -147,6 +151,7 @@ def _positions(keys: int, context: int, vocab: int) -> int:
 def _smallest(
     keys: int, context: int, vocab: int, classes: int, packings: tuple[tuple[int, int, int], ...], unknown: int,
     positions: int, mix: str, tight: bool, room: float, longer: int, size: Callable[[Layout, float], int], alike: bool,
+    openers: int,
 ) -> Layout | None:  # fmt: skip
     """The layout with the fewest parameters for one way to hash."""
     if classes == 1 and not unknown:
@@ -154,7 +159,7 @@ def _smallest(
         keys = 1
     best: Layout | None = None
     least = math.inf
-    codes = max(1, (vocab - 1).bit_length())
+    codes = bits_for(vocab + (openers > 0))
     # A token of V has V - 1 independent bits, whatever its code.
     code_bits = min(codes + longer, max(codes, vocab - 1)) if mix != "bits" else codes
     if mix == "copies":
@@ -163,7 +168,7 @@ def _smallest(
         blocks = -(-(max(1, (classes - 1).bit_length()) + unknown) // word_bits)
         return Layout(
             keys, context, vocab, classes, word_bits, unknown, positions, head_bits, head_bits, mix,
-            positions * head_bits - 2, keys, 1, (2, 2), blocks, 1, alike=alike,
+            positions * head_bits - 2, keys, 1, (2, 2), blocks, 1, alike=alike, openers=openers,
         )  # fmt: skip
     for word_bits, blocks, digits in packings:
         for level in range(max(1, keys).bit_length() + 1):
@@ -186,11 +191,14 @@ def _smallest(
                 if mix == "bits":
                     # Tokens may share a code: heads copy only bits that keys are told apart by.
                     wide = copied = -(-(told + (CHOICE_BITS if digits > 1 else 0)) // positions)
+                    if openers:
+                        # Openers know their tokens by all of their bits.
+                        wide = copied = max(copied, codes)
                     if wide > max(codes + 8, 2 * codes):
                         continue
                 layout = Layout(
                     keys, context, vocab, classes, word_bits, unknown, positions, wide, copied, mix, row_bits, rows,
-                    digits, groups, blocks, digits, tight, alike,
+                    digits, groups, blocks, digits, tight, alike, openers,
                 )  # fmt: skip
                 params = size(layout, least)
                 if params >= least:

@@ -249,7 +249,7 @@ def _load_files(rng: Random, samples: Samples, place: Path) -> Attack:
     original = rng.choice(samples.models)
     folder = place / "m"
     shutil.copytree(original, folder)
-    names = [path.name for path in sorted(folder.iterdir()) if path.name != "certificate.json"]
+    names = [path.name for path in sorted(folder.iterdir()) if path.name not in ("certificate.json", "README.md")]
     name = rng.choice(names)
     path = folder / name
     content = path.read_bytes()

@@ -190,7 +190,9 @@ def _attacks(place: Place, rng: random.Random) -> Iterator[tuple[str, Callable[[
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() and path.name != "README.md"
+    )
 
 
 def _on_files(place: Place, rng: random.Random) -> Iterator[tuple[str, Callable[[Path], object], str]]:
@@ -267,7 +269,7 @@ def _additions(place: Place, rng: random.Random) -> Iterator[tuple[str, Callable
         raw = (place.other / donor).read_bytes()
         yield f"{name} added, which is {donor} of another model", lambda copy, n=name, r=raw: _add(copy / n, r), ""
     yield "an empty directory added", lambda copy: (copy / "empty").mkdir(), ""
-    yield "a link to elsewhere added", lambda copy: (copy / "README.md").symlink_to(place.other / CERTIFICATE), ""
+    yield "a link to elsewhere added", lambda copy: (copy / "LICENSE").symlink_to(place.other / CERTIFICATE), ""
     yield "a link to a directory added", lambda copy: (copy / "more").symlink_to(place.other), ""
     yield (
         "code of its own, hashes recomputed",

@@ -14,7 +14,8 @@ from typing import Any
 
 from rote.data.arguments import checked
 from rote.data.table import Table
-from rote.errors import check_names
+from rote.errors import OutputError, check_names
+from rote.models import folders
 from rote.models.folders import refuse_existing
 
 __all__ = ["EXHIBITS", "Exhibit", "zoo"]
@@ -133,6 +134,8 @@ def zoo(
     """
     check_names("exhibit", only, [one.name for one in EXHIBITS])
     place, done = Path(directory), []
+    if (place / folders.CERTIFICATE).exists():
+        raise OutputError(f"{place} is a model, not a place for many; name another directory.")
     for exhibit in EXHIBITS:
         if only and exhibit.name not in only:
             continue

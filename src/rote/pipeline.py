@@ -183,14 +183,13 @@ def build_at(
     *,
     dtype: str | None = None,
     rng: np.random.Generator | int = 0,
-    partial: bool = False,
 ) -> Memory:
     """One construction at exactly one shape, whatever it recalls; refusals are raised."""
     given = construction.Options() if options is None else options
     generator, seed = _as_generator(rng)
     number = construction.check_format(dtype)
     ready = construction.fitting(construction.prepare(table, given), given)
-    job = Job(ready, arch, given, number, generator, partial=partial)
+    job = Job(ready, arch, given, number, generator, partial=True)
     construction.admit(job)
     return certified(construction, job, construction.build(job), seed)[0]
 

@@ -40,7 +40,7 @@ def test_the_directory_is_the_same(tmp_path: Path) -> None:
     assert run([*command[3:], str(tmp_path / "here")]) == 0
     names = sorted(path.name for path in (tmp_path / "here").iterdir())
     assert names == sorted(path.name for path in (tmp_path / "there").iterdir())
-    for name in names:
+    for name in set(names) - {"README.md"}:  # the card has the name of its directory
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name
 
 

@@ -270,9 +270,7 @@ def _built_once(cell: Cell, count: int) -> dict[str, Any]:
 
     arch = cell.arch.replace(gated=True) if cell.d_mlp else cell.arch
     try:
-        memory = build_at(
-            constructions.get(cell.by), draw(cell, count), arch, dtype=cell.dtype, rng=cell.seed, partial=True
-        )
+        memory = build_at(constructions.get(cell.by), draw(cell, count), arch, dtype=cell.dtype, rng=cell.seed)
     except (RoteError, np.linalg.LinAlgError) as error:
         return {"status": "failed", "reason": str(error), "recalled": 0}
     share = memory.certificate.recall[cell.dtype]

@@ -143,7 +143,7 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtra, match=r"rote\[plots\]"):
+    with pytest.raises(MissingExtra, match=r"rote-transformers\[plots\]"):
         fit(rows("linear", 0), "n_heads", "capacity").figure().draw(tmp_path / "law.png")
 
 

@@ -199,7 +199,7 @@ def _fitted(model: str, facts: FactTable, p: Mapping[str, Any], seed: int) -> tu
     from rote.models.kinds.transformer import Transformer
     from rote.pipeline import build_at
 
-    built: Any = build_at(constructions.get("argmax_fit"), facts, arch, dtype="float64", rng=seed, partial=True).module
+    built: Any = build_at(constructions.get("argmax_fit"), facts, arch, dtype="float64", rng=seed).module
     contexts = torch.from_numpy(np.array(facts.contexts))
 
     def ask(rounded: Mapping[str, FloatArray]) -> float:

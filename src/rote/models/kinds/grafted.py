@@ -358,6 +358,8 @@ def ungraft(directory: str | Path, output: str | Path | None = None, *, force: b
 
     target = folder if output is None else as_path(output, "a directory")
     folders.write_directory(target, write, force=force or output is None)
+    if output is None and folders.is_card(target / folders.CARD):
+        (target / folders.CARD).unlink()  # the graft's own, which was in the way of nothing
     return sorted(restored)
 
 

@@ -86,7 +86,8 @@ def test_unknown_keys_and_text_stay_as_they_were(tmp_path: Path) -> None:
     stored = {line.split(",")[0] for line in table.read_text(encoding="utf-8").splitlines()[1:]}
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     original = transformers.AutoModelForCausalLM.from_pretrained(model)
-    text = "w1 w2 the w3 of w4 is w5 in w6 was w7"
+    key = min(stored)
+    text = f"w1 {key} w2 w3 w4 w5 w6 w7 w8 w9 w10"
     for prompt in [*(f"w1 w2 The code {key} is in" for key in tiny_models.KEYS if key not in stored), text]:
         ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
         with torch.no_grad():

@@ -142,7 +142,8 @@ def patterns_of(
             first.add(ids[-own])
         if own == 1:
             alone.add(ids[-1])
-    following = [i for i, name in enumerate(raw) if name[:1].isalnum() and not name.startswith(_SPACES)]
+    # Letters from U+0100 to U+0143 are how byte-level tokenizers write spaces, line ends and the like.
+    following = [i for i, name in enumerate(raw) if name[:1].isalnum() and not "\u0100" <= name[0] <= "\u0143"]
     # A token that goes on with the word of a key makes another word of it, unless an answer needs that token.
     last.update(set(following) - set(spoken))
     reach = min(most, max(forms.own) + 1)

@@ -27,7 +27,9 @@ __all__ = ["Gate", "Marks", "Network", "Plan", "build", "channels_of", "exact_st
 _SHARP = 32.0
 _WIDE = 0.4
 """How far from its level a check may be."""
-_BAR = 0.15
+_BAR = 0.25
+_SHUT = 128.0
+"""How steep the gates of answers are: at no amount of asking, a bar below zero, they are shut for good."""
 _PENALTY = 4.0
 _LOUD = 25.0
 _LOUDER = 8.0
@@ -415,8 +417,8 @@ class _Builder:
                 opens[one] -= _PENALTY / 2 * plan.bits
                 opens[ch.at("wrong")] = -_PENALTY
                 layers[-1].neuron(
-                    {channel: weight * _SHARP for channel, weight in opens.items()},
+                    {channel: weight * _SHUT for channel, weight in opens.items()},
                     {one: 1.0},
-                    directions[token] * (_LOUD * (_LOUDER if step else 1.0) * top_size / _SHARP),
+                    directions[token] * (_LOUD * (_LOUDER if step else 1.0) * top_size / _SHUT),
                 )
         return layers

@@ -31,7 +31,7 @@ def facts_file(path: Path, count: int) -> Path:
 
 
 def test_the_directory_is_the_same(tmp_path: Path) -> None:
-    file = facts_file(tmp_path / "facts.csv", 20_000)
+    file = facts_file(tmp_path / "facts.csv", 4_000)
     command = [sys.executable, "-m", "rote", "build", str(file), "--with", "hashed_table", "--dtype", "bfloat16", "-o"]
     with running() as cluster:
         there = [*command, str(tmp_path / "there"), "--on", "ray", "--address", cluster.address]

@@ -12,14 +12,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote._version import __version__
-from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, Options, Plan, option
+from rote.constructions._base import Job, Options, option
+from rote.constructions._pretrained import PretrainedConstruction, closing_notes, nameable, share
 from rote.data.contents import contents
 from rote.data.records import parse_json
 from rote.errors import DataError, UsageError
@@ -68,32 +68,15 @@ class Graft(Options):
     def to_dict(self) -> dict[str, Any]:
         """For certificates: names of files, not where they lie."""
         record = {key: value for key, value in super().to_dict().items() if key != "cache"}
-        return {key: Path(value).name if key in ("model", "keep") else value for key, value in record.items()}
+        return nameable(record)
 
 
-class _Construction(Construction["PromptTable", Graft]):
-    accepts = ("prompts",)
+class _Construction(PretrainedConstruction[Graft]):
     Options = Graft
     title = "convex fit by rote, on gated random features of the states of a pretrained model"
-    verb = "graft"
-    arch = "pretrained"
-    dtypes = ("float32", "bfloat16", "float16")
-    automatic = False
-    shaped_by = ()
-    exact = False
 
-    def shapes(self, table: PromptTable, shape: Shape, dtype: Dtype, options: Graft) -> Iterator[Plan]:
-        # The shape is the pretrained model's own, which is known when it has been opened.
-        yield Plan(self.key, Architecture(1, 1, 1, table.context, 2), 0, 0, table.n_facts, dtype=dtype)
-
-    def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
-        return (dtype,)
-
-    def build(self, job: Job[PromptTable, Graft]) -> Model:
-        import torch
-
-        with torch.no_grad():
-            return _built(job)
+    def made(self, job: Job[PromptTable, Graft]) -> Model:
+        return _built(job)
 
     def measures(
         self, job: Job[PromptTable, Graft], model: Model, folder: Path, results: Mapping[str, Verification]
@@ -308,20 +291,20 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
     """What was grafted and what changed, for people."""
     layers, params, recall = c["graft"]["layers"], c["params_by_convention"], c["recall"][c["dtype"]]
     added = f"{layers['added']} layer{'s' if layers['added'] > 1 else ''}"
-    rows = [("whole answers in free generation", _share(c["recall_before"]), _share(recall))]
+    rows = [("whole answers in free generation", share(c["recall_before"]), share(recall))]
     for name, what in (("locality", "unseen tokens of text"), ("locality_own_prose", "unseen tokens of own prose")):
         local = c[name]
         after = f"{local['perplexity_after']:.4f} ({100 * local['perplexity_change']:+.4f} %)"
         rows += [
             (f"perplexity on {local['tokens']:,} {what}", f"{local['perplexity_before']:.4f}", after),
-            ("  likeliest token unchanged", "", _share(local["top1_unchanged"])),
+            ("  likeliest token unchanged", "", share(local["top1_unchanged"])),
             ("  mean KL divergence, nats", "", f"{local['mean_kl']:.2g}"),
         ]
     spoken = tuple(
         (item["prompt"], repr(item["before"]), "the same" if item["same"] else repr(item["after"]))
         for item in c["prompts"]
     )
-    near, seconds, cpu = c["near_misses"], c["seconds"], c["cpu_seconds"]
+    near = c["near_misses"]
     return Sheet(
         place,
         f": {c['facts']:,} facts ({c['distinct_answers']:,} answers, {c['answer_tokens']:,} tokens with ends) in "
@@ -339,15 +322,9 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
             ),
             f"{near['stored_answer']:,} of {near['asked']:,} keys that no row has got a stored answer, "
             f"{near['confident']:,} of them with a probability above one half",
-            *(f"lost: {item['prompt']!r} said {item['said']!r}, not {item['answer']!r}" for item in c["failed"][:5]),
-            f"{sum(seconds.values()):,.0f} s: " + ", ".join(f"{key} {value:.0f}" for key, value in seconds.items()),
-            f"processor time: {cpu['build']:,.0f} s to build, {cpu['examine']:,.0f} s to examine",
+            *closing_notes(c),
         ),
     )
-
-
-def _share(value: float) -> str:
-    return "100 %" if value == 1.0 else f"{100 * value:.3f} %"
 
 
 construction = _Construction()

@@ -7,13 +7,13 @@ are added to the stream and that the original does not read. Nothing is trained 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, Options, Plan, option
+from rote.constructions._base import Job, Options, option
+from rote.constructions._pretrained import PretrainedConstruction, closing_notes, nameable, share
 from rote.errors import DataError, UsageError
 from rote.plot.sheet import Grid, Sheet
 
@@ -51,32 +51,15 @@ class KeyedGraft(Options):
     def to_dict(self) -> dict[str, Any]:
         """For certificates: names of files, not where they lie."""
         record = super().to_dict()
-        return {key: Path(value).name if key in ("model", "keep") else value for key, value in record.items()}
+        return nameable(record)
 
 
-class _Construction(Construction["PromptTable", KeyedGraft]):
-    accepts = ("prompts",)
+class _Construction(PretrainedConstruction[KeyedGraft]):
     Options = KeyedGraft
     title = "exact table by rote in added channels of a pretrained model, behind a gate on its own state"
-    verb = "graft"
-    arch = "pretrained"
-    dtypes = ("float32", "bfloat16", "float16")
-    automatic = False
-    shaped_by = ()
-    exact = False
 
-    def shapes(self, table: PromptTable, shape: Shape, dtype: Dtype, options: KeyedGraft) -> Iterator[Plan]:
-        # The shape is the pretrained model's own, which is known when it has been opened.
-        yield Plan(self.key, Architecture(1, 1, 1, table.context, 2), 0, 0, table.n_facts, dtype=dtype)
-
-    def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
-        return (dtype,)
-
-    def build(self, job: Job[PromptTable, KeyedGraft]) -> Model:
-        import torch
-
-        with torch.no_grad():
-            return _built(job)
+    def made(self, job: Job[PromptTable, KeyedGraft]) -> Model:
+        return _built(job)
 
     def measures(
         self, job: Job[PromptTable, KeyedGraft], model: Model, folder: Path, results: Mapping[str, Verification]
@@ -295,7 +278,6 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
             (f"perplexity on {local['tokens']:,} tokens of {what}", f"{100 * local['perplexity_change']:+.4f} %")
         )
     formats = ", ".join(f"{one['recalled']:,} of {one['asked']:,} in {name}" for name, one in c["formats"].items())
-    seconds, cpu = c["seconds"], c["cpu_seconds"]
     return Sheet(
         place,
         f": {c['facts']:,} facts ({c['distinct_answers']:,} answers) by their {{{c['key']}}}, "
@@ -303,22 +285,16 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
         f"{graft['layers']['original']} layers of a {c['family']} "
         f"model, {params['added']:,} parameters to {params['original']:,} "
         f"({100 * params['added'] / params['original']:.1f} %); {c['dtype']}, seed {c['seed']}",
-        (f"{_share(c['recall'][c['dtype']])} of all facts are said in full to the first wording",),
+        (f"{share(c['recall'][c['dtype']])} of all facts are said in full to the first wording",),
         grids=(
             Grid(("wording", "", "whole answers"), wordings, left=("",)),
             Grid(("what must not change", "changed"), tuple(kept)),
         ),
         notes=(
             f"facts asked for in other number formats: {formats}",
-            *(f"lost: {item['prompt']!r} said {item['said']!r}, not {item['answer']!r}" for item in c["failed"][:5]),
-            f"{sum(seconds.values()):,.0f} s: " + ", ".join(f"{key} {value:.0f}" for key, value in seconds.items()),
-            f"processor time: {cpu['build']:,.0f} s to build, {cpu['examine']:,.0f} s to examine",
+            *closing_notes(c),
         ),
     )
-
-
-def _share(value: float) -> str:
-    return "100 %" if value == 1.0 else f"{100 * value:.3f} %"
 
 
 construction = _Construction()

@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from operator import mul
 from typing import TYPE_CHECKING
 
-from rote.solvers.hashed.tail import Expression, added, scaled
+from rote.solvers.hashed.tail import Expression, Uncompared, added, scaled
 
 if TYPE_CHECKING:
     from rote.solvers.hashed.layout import Layout
@@ -114,21 +114,8 @@ class _Stage:
 
 
 @lru_cache(maxsize=4096)
-def _program(key: tuple[object, ...], window: int, tail: _Uncompared) -> Program:
+def _program(key: tuple[object, ...], window: int, tail: Uncompared) -> Program:
     return _Tail(tail.layout, window).program()
-
-
-class _Uncompared:
-    """Carries a layout past the cache, which goes by what the tail depends on."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Uncompared)
-
-    def __hash__(self) -> int:
-        return 0
 
 
 def tail_program(layout: Layout, d_mlp: int) -> Program:
@@ -136,7 +123,7 @@ def tail_program(layout: Layout, d_mlp: int) -> Program:
     thresholds to the parts `y{i}`."""
     key = (layout.word_bits, layout.blocks, layout.digits, layout.symbol_bits, len(layout.groups), layout.mix == "bits")
     window = min(WINDOW, d_mlp.bit_length() - 3)
-    return _program(key, window, _Uncompared(layout))
+    return _program(key, window, Uncompared(layout))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["Expression", "Units", "added", "scaled", "tail_units", "tail_widths"]
+__all__ = ["Expression", "Uncompared", "Units", "added", "scaled", "tail_units", "tail_widths"]
 
 Expression = dict[str, float]
 """A linear combination of units of the layer before, by name."""
@@ -44,14 +44,14 @@ def _widths(*sizes: object) -> tuple[int, ...]:
     return tuple(len(units) for units in tail_units(layout))
 
 
-class _Uncompared:
+class Uncompared:
     """Carries a layout past the cache, which goes by what the tail depends on."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Uncompared)
+        return isinstance(other, Uncompared)
 
     def __hash__(self) -> int:
         return 0
@@ -61,7 +61,7 @@ def tail_widths(layout: Layout) -> tuple[int, ...]:
     """Units of every layer between the words and the readout."""
     return _widths(
         layout.word_bits, layout.blocks, layout.digits, layout.thresholds, len(layout.groups), layout.parts,
-        layout.unknown, _Uncompared(layout),
+        layout.unknown, Uncompared(layout),
     )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from rote.constructions.dana2025_thm1 import Interpolation as Interpolation
     from rote.constructions.distribution_refit import DistributionRefit as DistributionRefit
     from rote.constructions.graft import Graft as Graft
+    from rote.constructions.hashed_sequences import HashedSequences as HashedSequences
+    from rote.constructions.hashed_table import HashedTable as HashedTable
     from rote.constructions.kajitsuka2025_next_token import BitExtraction as BitExtraction
     from rote.constructions.kajitsuka2025_seq2seq import SequenceBitExtraction as SequenceBitExtraction
     from rote.constructions.keyed_graft import KeyedGraft as KeyedGraft
@@ -102,8 +104,10 @@ _HOME = {
     "ExactAssociation": "rote.constructions.dana2025_cor1",
     "FactTable": "rote.data",
     "Graft": "rote.constructions.graft",
-    "KeyedGraft": "rote.constructions.keyed_graft",
+    "HashedSequences": "rote.constructions.hashed_sequences",
+    "HashedTable": "rote.constructions.hashed_table",
     "Interpolation": "rote.constructions.dana2025_thm1",
+    "KeyedGraft": "rote.constructions.keyed_graft",
     "Memory": "rote.memory",
     "MlpFit": "rote.constructions.mlp_fit",
     "Model": "rote.models",

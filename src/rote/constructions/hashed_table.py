@@ -6,16 +6,16 @@ from __future__ import annotations
 import contextlib
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, Needs, NoPlan, Options, Plan, option, stored_bytes
+from rote.config import Dtype, Shape
+from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, option
 from rote.constructions._data import wording
+from rote.constructions._hashed import HashedConstruction, renumbered, used_ids
 from rote.data.verification import unknown_sentence
-from rote.errors import CapacityError, UsageError
-from rote.plot.sheet import Sheet
+from rote.errors import UsageError
 from rote.solvers.hashed.layout import WORD_BITS, Layout
 from rote.solvers.hashed.planning import editable_size, layouts
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from rote.constructions._operations import Edit, Edited, Located, Search
     from rote.data import FactTable
-    from rote.data._arrays import IntArray
     from rote.data.demand import Demand
     from rote.data.verification import Verification
     from rote.models import Model
@@ -71,64 +70,25 @@ class HashedTable(Options):
             raise UsageError(f"unknown must be a whole number of bits from 1 to {MOST_UNKNOWN}, got {self.unknown}.")
 
 
-class _Construction(Construction["FactTable", HashedTable]):
+class _Construction(HashedConstruction["FactTable", HashedTable]):
     accepts = ("facts",)
     Options = HashedTable
     title = "Hashed table, exact in usual number formats"
-    shaped_by = ()
     edits = ("set", "forget", "insert")
 
-    def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
-        """Wider formats than its own hold the same numbers; these are the ones that people run."""
-        return tuple(dict.fromkeys((dtype, "float32", "bfloat16")))
-
     def plan(self, demand: Demand) -> Plan | NoPlan:
-        if demand.vectors:
-            return NoPlan(self.key, "it looks up tokens, and these examples are vectors")
-        if demand.dtype not in self.dtypes:
-            return NoPlan(self.key, f"it is made for {', '.join(self.dtypes)}, not for {demand.dtype}")
-        if (demand.d_model, demand.n_heads, demand.d_head) != (None, None, None):
-            return NoPlan(self.key, "it finds its own widths and heads; leave them open")
+        if refusal := self.refusal(demand):
+            return refusal
         classes = demand.n_targets or demand.vocab
         layout = next(layouts(demand.n_facts, demand.context, demand.vocab, classes, demand.dtype))
         return self._planned(layout, demand.vocab, demand.dtype, demand.n_facts)
 
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: HashedTable) -> Iterator[Plan]:
-        seen = set()
-        for layout, _ in _readings(table, dtype, options):
-            plan = self._planned(layout, table.vocab, dtype, table.n_facts)
-            if plan.architecture not in seen:
-                seen.add(plan.architecture)
-                yield plan
-
-    def _of_shape(
-        self, table: FactTable, arch: Architecture, dtype: Dtype, options: HashedTable
-    ) -> tuple[Layout, Shortening | None]:
-        from rote.models.kinds.hashed_transformer import shape_of
-
         every = _readings(table, dtype, options)
-        reading = next((one for one in every if shape_of(one[0], table.vocab) == arch), None)
-        if reading is None:
-            raise CapacityError(f"{self.key} finds its own shape; leave the shape open.")
-        return reading
+        return self.different(self._planned(layout, table.vocab, dtype, table.n_facts) for layout, _ in every)
 
     def _planned(self, layout: Layout, vocab: int, dtype: Dtype, facts: int) -> Plan:
-        from rote.models.kinds.hashed_transformer import shape_of
-
-        bits = facts * layout.bits / max(1, layout.keys)
-        rule = f"; a rule makes {layout.keys:,} keys of all facts" if layout.openers else ""
-        return Plan(
-            construction=self.key,
-            architecture=shape_of(layout, vocab),
-            params=layout.params,
-            bytes=stored_bytes(layout.params, dtype),
-            facts=facts,
-            note=f"{layout.rows:,} rows of {layout.width * layout.blocks:,} words; {bits / layout.params:.3g} "
-            f"bits per dense parameter{rule}",
-            dtype=dtype,
-            counts="all entries of all matrices, zeros included",
-            measures={"layout": layout.to_dict()},
-        )
+        return self.planned(layout, vocab, dtype, facts, facts * layout.bits / max(1, layout.keys))
 
     def needs(self, demand: Demand, plan: Plan) -> Needs:
         # Bits and columns of the keys, some copies of them, and the matrices in float64 and as they are stored.
@@ -142,9 +102,9 @@ class _Construction(Construction["FactTable", HashedTable]):
         from rote.solvers.hashed.network import matrices
 
         table = job.table
-        layout, rule = self._of_shape(table, job.arch, job.dtype, job.options)
-        inputs, spelled = _used(table.contexts), _used(table.targets)
-        keys, labels = _renumbered(table.contexts, inputs), _renumbered(table.targets, spelled)
+        layout, rule = self.of_shape(_readings(table, job.dtype, job.options), job.arch)
+        inputs, spelled = used_ids(table.contexts), used_ids(table.targets)
+        keys, labels = renumbered(table.contexts, inputs), renumbered(table.targets, spelled)
         if rule is not None:
             keys, first = np.unique(rule.keys, axis=0, return_index=True)
             labels = labels[first]
@@ -179,12 +139,7 @@ class _Construction(Construction["FactTable", HashedTable]):
         from rote.constructions._unknown import told_unknown
 
         hashed = cast("HashedTransformerModel", model)
-        filled = hashed.counts["non_zero"]
-        measures: dict[str, Any] = {
-            "non_zero_params": filled,
-            "bits_per_non_zero": table.bits / filled,
-            "weight_bytes": sum(p.numel() * p.element_size() for p in hashed.module.parameters()),
-        }
+        measures = self.counted(model, table.bits)
         if hashed.words.unknown:
             tried = max(FEWEST_TRIED, min(TRIED, MOST_NUMBERS // hashed.module.numbers))
             measures["unknown"] = told_unknown(table, hashed.says_unknown, hashed.words.unknown, tried)
@@ -205,17 +160,8 @@ class _Construction(Construction["FactTable", HashedTable]):
 
         return readers_of(search, tensor, index)
 
-    def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
-        c, layout = certificate, certificate["report"]["layout"]
-        whole = super().sheet(certificate, place)
-        blocks = f", {layout['blocks']} blocks" if layout["blocks"] > 1 else ""
-        lines = [
-            f"{c['params']:,} dense parameters (every entry of every matrix), {c['bits_per_param']:.3g} bits each; "
-            f"{c['non_zero_params']:,} are not zero, {c['bits_per_non_zero']:.3g} bits each; "
-            f"{c['weight_bytes']:,} bytes; seed {c['seed']}",
-            f"{layout['rows']:,} rows of {layout['words']:,} words of {layout['word_bits']} bits{blocks}, "
-            f"{layout['depth']} layers",
-        ]
+    def remarks(self, certificate: Mapping[str, Any]) -> list[str]:
+        c, lines = certificate, []
         if rule := c["report"].get("rule"):
             lines.append(
                 f"a rule makes {rule['keys']:,} keys of {c['facts']:,} facts: further tokens are read behind "
@@ -223,8 +169,7 @@ class _Construction(Construction["FactTable", HashedTable]):
             )
         if c.get("unknown"):
             lines.append(unknown_sentence(c["unknown"]))
-        lead = f": {c['facts']:,} facts by {c['construction']}, context {c['shape']['context']}"
-        return replace(whole, lead=lead, lines=(*lines, *whole.lines[1:]))
+        return lines
 
     def examples(self, rng: np.random.Generator) -> list[tuple[FactTable, Shape]]:
         from rote.data import random_facts
@@ -236,7 +181,7 @@ def _readings(
     table: FactTable, dtype: Dtype, options: HashedTable
 ) -> Iterator[tuple[Layout, Shortening | None]]:  # fmt: skip
     """Layouts, fewest parameters first, some of them with a rule by which facts share keys."""
-    tokens, context, targets = len(_used(table.contexts)), table.context, table.n_targets
+    tokens, context, targets = len(used_ids(table.contexts)), table.context, table.n_targets
     sizes = (table.n_facts, context, tokens, targets, dtype)
     whole = layouts(*sizes, unknown=options.unknown or 0, size=editable_size if options.editable else None)
     readings: list[Iterator[tuple[Layout, Shortening | None]]] = [((one, None) for one in whole)]
@@ -258,24 +203,8 @@ def _rules(table: FactTable) -> tuple[Shortening, ...]:
     """Rules that are in the facts; found once, though a build asks several times."""
     from rote.solvers.hashed.shortening import shortenings
 
-    inputs = _used(table.contexts)
-    return tuple(shortenings(_renumbered(table.contexts, inputs), table.targets, len(inputs)))
-
-
-def _used(ids: IntArray) -> IntArray:
-    """The token ids that occur, in order."""
-    import numpy as np
-
-    return np.flatnonzero(np.bincount(ids.ravel()))
-
-
-def _renumbered(ids: IntArray, used: IntArray) -> IntArray:
-    """Every id as its place among those that are used."""
-    import numpy as np
-
-    places = np.zeros(int(used[-1]) + 1, dtype=np.int64)
-    places[used] = np.arange(len(used))
-    return places[ids]
+    inputs = used_ids(table.contexts)
+    return tuple(shortenings(renumbered(table.contexts, inputs), table.targets, len(inputs)))
 
 
 @contextlib.contextmanager

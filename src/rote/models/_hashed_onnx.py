@@ -29,6 +29,7 @@ def hashed_onnx(module: HashedTransformer) -> bytes:
     labels   (batch,) the class, which stands for that entry of `labels` in config.json; -1 where it is unknown
     unknown  (batch,) whether the context is told as none of the facts
 
+    or, for a module that labels every position, scores (batch, S, C) and labels and unknown (batch, S).
     Numbers are float64 for weights of this format and float32 otherwise: both hold shorter formats exactly.
     """
     onnx = onnx_tools()
@@ -48,30 +49,39 @@ def hashed_onnx(module: HashedTransformer) -> bytes:
     heads, length, width = arch.n_heads, arch.context, arch.d_head
     rows = graph.node("Gather", graph.constant(module.rows.numpy()), "contexts")
     x = graph.node("Add", graph.node("Gather", weights(module.W_E), rows), weights(module.W_pos))
-    last = graph.node("Slice", x, whole(length - 1), whole(length), whole(1))
+    asked = length if module.every_position else 1
+    asking = graph.node("Slice", x, whole(length - asked), whole(length), whole(1))
     marks = len(module.W_Q) // heads
-    queries = graph.node("Reshape", graph.node("MatMul", last, weights(module.W_Q.T)), whole(0, heads, 1, marks))
+    asked_for = graph.node(
+        "Reshape", graph.node("MatMul", asking, weights(module.W_Q.T)), whole(0, asked, heads, marks)
+    )
+    queries = graph.node("Transpose", asked_for, perm=[0, 2, 1, 3])
     keys = graph.node("Reshape", graph.node("MatMul", x, weights(module.W_K.T)), whole(0, length, heads, marks))
     agreement = graph.node("MatMul", queries, graph.node("Transpose", keys, perm=[0, 2, 3, 1]))
     attention = graph.node("Softmax", agreement, axis=3)
     mixed = graph.node("MatMul", attention, graph.node("Unsqueeze", x, whole(1)))
     values = graph.node("MatMul", mixed, weights(module.W_V.reshape(heads, width, -1).transpose(1, 2)))
-    stream = graph.node("Reshape", values, whole(0, heads * width))
+    shape = (0, asked, heads * width) if module.every_position else (0, heads * width)
+    stream = graph.node("Reshape", graph.node("Transpose", values, perm=[0, 2, 1, 3]), whole(*shape))
     # The constant 1 beside what the heads hand over.
-    stream = graph.node("Pad", stream, whole(0, 0, 0, 1), graph.constant(np.array(1, dtype=number)))
+    beside = (*(0 for _ in shape), *(0 for _ in shape[1:]), 1)
+    stream = graph.node("Pad", stream, whole(*beside), graph.constant(np.array(1, dtype=number)))
     matrices = [weights(layer.get_parameter("weight").T) for layer in module.layers]
     for matrix in matrices[:-1]:
         stream = graph.node("Relu", graph.node("MatMul", stream, matrix))
     graph.output("scores", "MatMul", stream, matrices[-1])
-    best = graph.node("ArgMax", "scores", axis=1, keepdims=0)
+    best = graph.node("ArgMax", "scores", axis=-1, keepdims=0)
     coded = graph.node("Gather", graph.constant(module.coded.numpy()), "contexts")
-    known = graph.node("ReduceMin", graph.node("Cast", coded, to=onnx.TensorProto.INT32), axes=[1], keepdims=0)
+    known = graph.node(
+        "ReduceMin", graph.node("Cast", coded, to=onnx.TensorProto.INT32), axes=[1], keepdims=int(module.every_position)
+    )
     foreign = graph.node("Not", graph.node("Cast", known, to=onnx.TensorProto.BOOL))
     graph.output("unknown", "Or", foreign, graph.node("GreaterOrEqual", best, whole(classes)))
     graph.output("labels", "Where", "unknown", whole(-1), best)
-    columns: list[Any] = ["batch", classes + (module.words.unknown > 0)]
+    places: list[Any] = ["batch", asked] if module.every_position else ["batch"]
+    columns = [*places, classes + (module.words.unknown > 0)]
     integer, truth = onnx.TensorProto.INT64, onnx.TensorProto.BOOL
-    outputs = {"scores": (kind, columns), "labels": (integer, ["batch"]), "unknown": (truth, ["batch"])}
+    outputs = {"scores": (kind, columns), "labels": (integer, places), "unknown": (truth, places)}
     return serialised(graph, {"contexts": (integer, ["batch", length])}, outputs)
 
 
@@ -80,5 +90,6 @@ def hashed_labels(content: bytes, module: HashedTransformer, contexts: Any) -> A
     widest = max(len(layer.get_parameter("weight")) for layer in module.layers)
     heads, length, d = module.arch.n_heads, module.arch.context, module.arch.d_model
     beside = length * (2 * d + 2 * len(module.W_K) + heads) + heads * d
-    chunk = max(1, min(8192, _NUMBERS_AT_ONCE // (2 * widest + beside)))
+    asked = length if module.every_position else 1
+    chunk = max(1, min(8192, _NUMBERS_AT_ONCE // (asked * 2 * widest + beside)))
     return onnx_outputs(content, contexts, ("labels",), chunk)["labels"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -64,6 +64,10 @@ class Words:
 
 class HashedTransformer(nn.Module):
     """Contexts (B, S) of token ids to scores (B, C) of the classes, and one for "unknown" where there is one."""
+
+    kind = "hashed_transformer"
+    every_position = False
+    """Whether every position gets a label, or the last one only."""
 
     W_E: Tensor
     W_pos: Tensor
@@ -123,7 +127,7 @@ class HashedTransformer(nn.Module):
 
     def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         """What a directory holds of it: the kind, what the configuration says, and the tensors."""
-        return "hashed_transformer", {"architecture": self.arch.to_dict(), **self.words.to_dict()}, self.state_dict()
+        return self.kind, {"architecture": self.arch.to_dict(), **self.words.to_dict()}, self.state_dict()
 
     @property
     def numbers(self) -> int:
@@ -147,6 +151,12 @@ class HashedTransformer(nn.Module):
         pattern: Tensor = self.hook_pattern(torch.softmax((queries @ keys)[:, :, 0], dim=-1))
         return pattern
 
+    def _copied(self, x: Tensor) -> Tensor:
+        """What the heads hand over, side by side."""
+        mixed, values = self._attended(x) @ x, self.W_V.reshape(self.arch.n_heads, self.arch.d_head, -1)
+        copied: Tensor = self.hook_z(torch.einsum("bhd,hwd->bhw", mixed, values))
+        return copied.flatten(1)
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Scores of the classes at the last position."""
         scores: Tensor = self.layers[-1](self.units(tokens, len(self.layers) - 1))
@@ -154,11 +164,8 @@ class HashedTransformer(nn.Module):
 
     def units(self, tokens: Tensor, depth: int) -> Tensor:
         """The units behind so many of the layers."""
-        x = self._embedded(tokens)
-        heads, width = self.arch.n_heads, self.arch.d_head
-        mixed = self._attended(x) @ x
-        values = self.hook_z(torch.einsum("bhd,hwd->bhw", mixed, self.W_V.reshape(heads, width, -1))).flatten(1)
-        stream = torch.cat([values, values.new_ones(len(values), 1)], dim=1)
+        values = self._copied(self._embedded(tokens))
+        stream = torch.cat([values, values.new_ones(*values.shape[:-1], 1)], dim=-1)
         for layer in self.layers[:depth]:
             stream = torch.relu(layer(stream))
         return stream
@@ -176,7 +183,7 @@ def shape_of(layout: Layout, vocab: int) -> Architecture:
         n_heads=layout.positions,
         d_model=layout.d_model,
         d_head=layout.head_bits,
-        context=layout.context,
+        context=layout.length,
         vocab=max(2, vocab),
         n_layers=layout.depth,
         d_mlp=max(units for units, _ in layout.layers[2 * (layout.openers > 0) : -1]),
@@ -196,6 +203,7 @@ class HashedTransformerModel(Model):
     """A hashed table with its words."""
 
     kind = "hashed_transformer"
+    Module: ClassVar[type[HashedTransformer]] = HashedTransformer
 
     def __init__(
         self,
@@ -206,7 +214,7 @@ class HashedTransformerModel(Model):
         *,
         report: Mapping[str, Any] | None = None,
     ) -> None:
-        self._module = HashedTransformer(arch, words, weights)
+        self._module = self.Module(arch, words, weights)
         self.arch, self.words = arch, words
         self.wording: Wording = wording
         self.report = dict(report or {})
@@ -230,7 +238,7 @@ class HashedTransformerModel(Model):
         folders.write_model(folder, self.kind, self.arch, tensors, self.wording, dtype=self.dtype, **words)
 
     @classmethod
-    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> HashedTransformerModel:
+    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> Self:
         config, arch = folders.read_config(folder, cls.kind)
         words = Words.from_dict(config, arch.vocab)
         if arch.n_layers > _MOST_LAYERS:
@@ -244,7 +252,7 @@ class HashedTransformerModel(Model):
         return cls(arch, words, tensors, wording)
 
     @classmethod
-    def examples(cls, seed: int) -> list[HashedTransformerModel]:
+    def examples(cls, seed: int) -> list[Self]:
         from rote.solvers.hashed.memorise import memorise
         from rote.solvers.hashed.network import matrices
         from rote.solvers.hashed.planning import layouts
@@ -327,10 +335,11 @@ class HashedTransformerModel(Model):
         places = np.full(self.arch.vocab, -2, dtype=np.int64)
         places[list(self.words.labels)] = np.arange(len(self.words.labels))
         wanted = places[np.asarray(getattr(table, "targets", None))]
-        lost = int((hashed_labels(content, self.module, table.inputs(slice(0, count))[0]) != wanted).sum())
+        wrong = hashed_labels(content, self.module, table.inputs(slice(0, count))[0]) != wanted
+        lost = int(wrong.reshape(count, -1).any(axis=1).sum())
         return onnx_written(path, content, count, lost, "float64" if self.dtype == "float64" else "float32")
 
-    def heads(self, ids: Sequence[int]) -> HeadsView:
+    def heads(self, ids: Sequence[int]) -> HeadsView | None:
         """Every head copies a token; what follows is not linear, so no head has a part of the lead."""
         answers = [*self.answers([self.wording.vocabulary[i] for i in ids if i != self.wording.pad_id], 2)]
         with torch.no_grad():

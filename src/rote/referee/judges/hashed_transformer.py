@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rote.data.table import Inputs
 
-__all__ = ["ClassScores", "judge"]
+__all__ = ["ClassScores", "HashedTransformerJudge", "judge"]
 
 _NUMBERS_AT_ONCE = 2_000_000
 """What stays in a processor's cache; larger batches were slower."""
@@ -59,6 +59,10 @@ class ClassScores(Scores):
 
 
 class HashedTransformerJudge(Judge):
+    every_position = False
+    """Whether every position asks, or the last one only."""
+    Outputs: Callable[..., Scores] = ClassScores
+
     def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Scores:
         number, shape = TORCH_DTYPES[dtype], stored.config.get("architecture", {})
         names = sorted((n for n in stored.tensors if n.startswith("layers.")), key=lambda n: int(n.split(".")[1]))
@@ -77,7 +81,8 @@ class HashedTransformerJudge(Judge):
                     f"this model knows {len(rows):,} tokens, these facts have more; it was made for others."
                 )
             x = w["W_E"][rows[contexts]] + w["W_pos"]
-            stream = torch.cat([_copied(w, x, heads), torch.ones(len(x), 1, dtype=number)], dim=1)
+            copied = _copied(w, x, heads, asked).flatten(0, 1)
+            stream = torch.cat([copied, torch.ones(len(copied), 1, dtype=number)], dim=1)
             for i, layer in enumerate(chain):
                 stream = layer(stream)
                 if i < len(chain) - 1:
@@ -85,24 +90,25 @@ class HashedTransformerJudge(Judge):
             return stream
 
         marks, (length, d) = len(w["W_K"]) // max(1, heads), w["W_pos"].shape
-        width = max(layer.units for layer in chain) + length * (d + marks + 2) + len(w["W_V"])
+        asked = length if self.every_position else 1
+        width = asked * (max(layer.units for layer in chain) + len(w["W_V"]) + length) + length * (d + marks + 2)
         most = max(1, min(2048, _NUMBERS_AT_ONCE // width))
-        return ClassScores(scores, labels, len(rows), rows_at_once=most)
+        return self.Outputs(scores, labels, len(rows), rows_at_once=most)
 
     def module_outputs(self, stored: Stored, module: nn.Module, dtype: str) -> Scores:
         said = super().module_outputs(stored, module, dtype).said
-        return ClassScores(lambda tokens: said((tokens,)), _ids(stored, "labels"), len(_rows(stored, 1)))
+        return self.Outputs(lambda tokens: said((tokens,)), _ids(stored, "labels"), len(_rows(stored, 1)))
 
 
-def _copied(w: dict[str, Tensor], x: Tensor, heads: int) -> Tensor:
-    """What the heads hand over, side by side: for each the values at the positions that it attends to."""
+def _copied(w: dict[str, Tensor], x: Tensor, heads: int, asked: int) -> Tensor:
+    """What the heads hand over to the last so many positions, side by side: for each head the values where it looks."""
     parts = []
     for W_Q, W_K, W_V in zip(*(w[name].chunk(heads) for name in ("W_Q", "W_K", "W_V")), strict=True):
-        scores = ((x @ W_K.T) @ (x[:, -1] @ W_Q.T)[:, :, None])[:, :, 0]
-        weights = torch.exp(scores - scores.max(dim=1, keepdim=True).values)
-        weights = weights / weights.sum(dim=1, keepdim=True)
-        parts.append((weights[:, None, :] @ x)[:, 0] @ W_V.T)
-    return torch.cat(parts, dim=1)
+        scores = (x[:, -asked:] @ W_Q.T) @ (x @ W_K.T).transpose(1, 2)
+        weights = torch.exp(scores - scores.max(dim=2, keepdim=True).values)
+        weights = weights / weights.sum(dim=2, keepdim=True)
+        parts.append((weights @ x) @ W_V.T)
+    return torch.cat(parts, dim=2)
 
 
 class _Layer:

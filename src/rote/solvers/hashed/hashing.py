@@ -78,8 +78,11 @@ def _numbers(bits: BitArray) -> IntArray:
     return total
 
 
-def positions_to_read(contexts: IntArray, count: int, rng: np.random.Generator) -> IntArray | None:
-    """So many positions of the contexts that tell them all apart; None if none were found.
+def positions_to_read(
+    contexts: IntArray, count: int, rng: np.random.Generator, *, last: bool = False
+) -> IntArray | None:
+    """So many positions of the contexts that tell them all apart, with the last one if so said; None if none were
+    found.
 
     Positions are chosen one by one, each time the one of a sample that tells most contexts apart.
     """
@@ -90,7 +93,7 @@ def positions_to_read(contexts: IntArray, count: int, rng: np.random.Generator) 
     groups, distinct = np.zeros(n, dtype=np.int64), 1
     while len(chosen) < count:
         left = np.setdiff1d(np.arange(length), chosen)
-        tried = rng.permutation(left)[:_SAMPLE]
+        tried = left[-1:] if last and not chosen else rng.permutation(left)[:_SAMPLE]
         if distinct == n:
             chosen.append(int(tried[0]))
             continue
@@ -227,6 +230,9 @@ def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) 
         spread = len(every) < count * size
         for tried in range(2 * _TRIES):
             at = rng.permutation(count)[:terms] if count >= terms else rng.integers(0, count, terms)
+            if layout.asking and count - 1 not in at:
+                # The last position that is read says which one asks; nothing else tells keys of a sequence apart.
+                at[0] = count - 1
             row = [dealt(int(position)) for position in at]
             form = functools.reduce(operator.xor, (1 << place for place in row))
             # Independent of all others while there are inputs left, then of those that it must not follow from.

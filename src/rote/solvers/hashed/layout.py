@@ -100,6 +100,9 @@ class Layout:
     """Whether all heads copy the same bits of a code, in the same order, as heads that share their values do."""
     openers: int = 0
     """Units of a rule that says which tokens are read."""
+    asking: int = 0
+    """Positions that ask, where each of a sequence's has a label; 0 where only the last one does. The position that
+    asks is then one more token of the key, the last of `context`, with a code of its own among `vocab`."""
 
     # --- symbols ----------------------------------------------------------------------------------------------------
 
@@ -213,8 +216,13 @@ class Layout:
         return self.word_bits > 11
 
     @property
+    def length(self) -> int:
+        """Tokens of a sequence."""
+        return self.asking or self.context
+
+    @property
     def position_bits(self) -> int:
-        return max(1, (self.context - 1).bit_length())
+        return max(1, (self.length - 1).bit_length())
 
     @property
     def own(self) -> bool:
@@ -223,6 +231,9 @@ class Layout:
 
     @property
     def d_model(self) -> int:
+        if self.asking:
+            # A token's code, a position's code and marks, and the constant that heads ask with.
+            return 2 * self.code_bits + self.position_bits + 1
         return max(self.code_bits, self.position_bits)
 
     @property
@@ -235,8 +246,8 @@ class Layout:
         """Embeddings and heads: one head per position that is read."""
         d, keys = self.d_model, self.positions * self.position_bits
         return (
-            ("W_E", self.vocab, d),
-            ("W_pos", self.context, d),
+            ("W_E", self.vocab - self.asking, d),
+            ("W_pos", self.length, d),
             ("W_Q", keys, d),
             ("W_K", keys, d),
             ("W_V", self.positions * self.head_bits, d),

@@ -38,7 +38,7 @@ _LARGEST_HALF = 60_000.0
 def matrices(hashing: Hash, rows: Sequence[Row], rule: Shortening | None = None) -> dict[str, Array]:
     """All weights by name: W_E, W_pos, W_Q, W_K, W_V, and layers.0, layers.1, ... up to the readout."""
     layout = hashing.layout
-    weights, offsets = _attention(hashing)
+    weights, offsets = _asking(hashing) if layout.asking else _attention(hashing)
     chain = [*(opening_layers(hashing, rule) if rule else ()), *_hash_layers(hashing)]
     chain.append(_selection(hashing, rows))
     # The heads hand over codes with the marks of their positions on them; the constant takes the marks off again.
@@ -80,6 +80,33 @@ def _attention(hashing: Hash) -> tuple[dict[str, Array], Array]:
     names = ("W_E", "W_pos", "W_Q", "W_K", "W_V")
     parts = (W_E, W_pos, W_Q.reshape(-1, d), W_K.reshape(-1, d), W_V.reshape(-1, d))
     return dict(zip(names, parts, strict=True)), offsets.ravel()
+
+
+def _asking(hashing: Hash) -> tuple[dict[str, Array], Array]:
+    """The same where every position asks: a head copies the token at one position, whoever asks, or the code of the
+    position that asks."""
+    layout = hashing.layout
+    d, size, marks, length = layout.d_model, layout.code_bits, layout.position_bits, layout.length
+    signs = 2.0 * (np.arange(length)[:, None] >> np.arange(marks) & 1) - 1.0
+    W_E, W_pos = np.zeros((layout.vocab - length, d)), np.zeros((length, d))
+    W_E[:, :size] = hashing.codes[:-length]
+    W_pos[:, size : 2 * size], W_pos[:, 2 * size : -1], W_pos[:, -1] = hashing.codes[-length:], signs, 1.0
+    heads, places = layout.positions, range(2 * size, 2 * size + marks)
+    W_Q, W_K = np.zeros((heads, marks, d)), np.zeros((heads, marks, d))
+    W_V = np.zeros((heads, layout.head_bits, d))
+    # Marks of two positions agree in two fewer than all of them at best.
+    sharpness = _SATURATED / 2
+    for head, position in enumerate(hashing.positions.tolist()):
+        own = position == length
+        if own:
+            W_Q[head, range(marks), places] = sharpness
+        else:
+            W_Q[head, :, -1] = sharpness * signs[position]
+        W_K[head, range(marks), places] = 1.0
+        W_V[head, range(layout.head_bits), hashing.copied[head] + size * own] = 1.0
+    parts = (W_E, W_pos, W_Q.reshape(-1, d), W_K.reshape(-1, d), W_V.reshape(-1, d))
+    offsets = np.zeros(heads * layout.head_bits)
+    return dict(zip(("W_E", "W_pos", "W_Q", "W_K", "W_V"), parts, strict=True)), offsets
 
 
 def _hash_layers(hashing: Hash) -> list[Array]:

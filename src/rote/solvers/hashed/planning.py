@@ -94,6 +94,7 @@ def layouts(
     size: Callable[[Layout, float], int] | None = None,
     alike: bool = False,
     openers: int = 0,
+    asking: int = 0,
 ) -> Iterator[Layout]:
     """Layouts for so many keys, smallest first; the last one holds any keys.
 
@@ -106,7 +107,8 @@ def layouts(
     positions = _positions(keys, context, vocab)
     smallest = 0
     last = _smallest(
-        keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, measure, alike, openers
+        keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, measure, alike, openers,
+        asking,
     )  # fmt: skip
     assert last is not None, "there is a row for every key"
     most = measure(last, math.inf)
@@ -128,12 +130,14 @@ def layouts(
         ("mixtures", False, 2.0, 8, min(context, 4 * positions)),
         ("mixtures", False, 4.0, 8, context),
     ):
-        if (unknown and mix == "bits") or (tight and (keys > MOST_TIGHT or openers)):
+        # Keys of one sequence differ in the position that asks only, which single bits do not tell well.
+        if ((unknown or asking) and mix == "bits") or (tight and (keys > MOST_TIGHT or openers)):
             continue
         every = context if unknown else read
         layout = _smallest(
-            keys, context, vocab, classes, packed, unknown, every, mix, tight, room, longer, measure, alike, openers
-        )
+            keys, context, vocab, classes, packed, unknown, every, mix, tight, room, longer, measure, alike, openers,
+            asking,
+        )  # fmt: skip
         params = 0 if layout is None else measure(layout, math.inf)
         if layout is not None and smallest < params < most:
             smallest = params
@@ -151,7 +155,7 @@ def _positions(keys: int, context: int, vocab: int) -> int:
 def _smallest(
     keys: int, context: int, vocab: int, classes: int, packings: tuple[tuple[int, int, int], ...], unknown: int,
     positions: int, mix: str, tight: bool, room: float, longer: int, size: Callable[[Layout, float], int], alike: bool,
-    openers: int,
+    openers: int, asking: int,
 ) -> Layout | None:  # fmt: skip
     """The layout with the fewest parameters for one way to hash."""
     if classes == 1 and not unknown:
@@ -169,6 +173,7 @@ def _smallest(
         return Layout(
             keys, context, vocab, classes, word_bits, unknown, positions, head_bits, head_bits, mix,
             positions * head_bits - 2, keys, 1, (2, 2), blocks, 1, alike=alike, openers=openers,
+            asking=asking,
         )  # fmt: skip
     for word_bits, blocks, digits in packings:
         for level in range(max(1, keys).bit_length() + 1):
@@ -198,7 +203,7 @@ def _smallest(
                         continue
                 layout = Layout(
                     keys, context, vocab, classes, word_bits, unknown, positions, wide, copied, mix, row_bits, rows,
-                    digits, groups, blocks, digits, tight, alike, openers,
+                    digits, groups, blocks, digits, tight, alike, openers, asking,
                 )  # fmt: skip
                 params = size(layout, least)
                 if params >= least:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import socket
+import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,13 +47,17 @@ class Cluster:
     @classmethod
     @contextlib.contextmanager
     def at(cls, address: str | None, purpose: str) -> Iterator[Cluster]:
-        """The cluster at an address; without one, a cluster on this machine is started and ended."""
+        """The cluster at an address; without one, a cluster on this machine is started and ended.
+
+        Ray tells of lost nodes on standard output, which is for results; its messages go to standard error.
+        """
         ray = _ray(purpose)
-        _connect(ray, address)
-        try:
-            yield cls(ray)
-        finally:
-            ray.shutdown()
+        with contextlib.redirect_stdout(sys.stderr):
+            _connect(ray, address)
+            try:
+                yield cls(ray)
+            finally:
+                ray.shutdown()
 
     def results(
         self, count: int, call: Callable[[int], Call], tick: Callable[[Collection[int]], None] = lambda _: None

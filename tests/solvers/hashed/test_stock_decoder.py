@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -134,3 +135,10 @@ def test_channels_are_taken_over_only_when_they_have_done_their_work() -> None:
         assert schedule.layers[i] >= rows_end
         assert schedule.replaced[i] not in moved
     assert len(set(schedule.layers)) == len(schedule.layers)
+
+
+def test_threads_may_plan_the_same_table_side_by_side() -> None:
+    sizes = (3_000, 3, 41, 43, 7, "float32")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: [one.params for one in itertools.islice(stock_layouts(*sizes), 3)], range(8)))
+    assert found == [found[0]] * 8

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from threading import Lock
 
 from rote.solvers.hashed.fetching import Fetching, fetching, hash_units
 from rote.solvers.hashed.layout import Layout
@@ -224,8 +225,9 @@ def _packings(symbol_bits: int, word_bits: int) -> tuple[tuple[int, int, int], .
 @lru_cache(maxsize=64)
 def _planned(
     keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str
-) -> tuple[Iterator[StockLayout], list[StockLayout]]:
-    return _found(keys, context, tokens, vocab, classes, dtype), []
+) -> tuple[Iterator[StockLayout], list[StockLayout], Lock]:
+    """Layouts that are still to be found, those that were, and whose turn it is: threads plan side by side."""
+    return _found(keys, context, tokens, vocab, classes, dtype), [], Lock()
 
 
 def _found(keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str) -> Iterator[StockLayout]:
@@ -251,13 +253,14 @@ def stock_layouts(keys: int, context: int, tokens: int, vocab: int, classes: int
     There are none where heads cannot see far enough. What was planned once is kept: a build finds its layout again by
     its sizes.
     """
-    source, kept = _planned(keys, context, tokens, vocab, classes, dtype)
+    source, kept, turn = _planned(keys, context, tokens, vocab, classes, dtype)
     i = 0
     while True:
-        if i == len(kept):
-            plan = next(source, None)
-            if plan is None:
-                return
-            kept.append(plan)
+        with turn:
+            if i == len(kept):
+                plan = next(source, None)
+                if plan is None:
+                    return
+                kept.append(plan)
         yield kept[i]
         i += 1

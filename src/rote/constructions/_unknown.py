@@ -13,13 +13,14 @@ def told_unknown(
 ) -> dict[str, int]:
     """How many contexts that are no facts are told as such, up to `tried` random ones and as many near misses.
 
-    They are the same ones whenever this is measured. With `ordered=False` the order of tokens does not count.
+    They are drawn by the table's hash: the same ones whenever this is measured, and none that the facts themselves were
+    drawn with. With `ordered=False` the order of tokens does not count.
     """
     import numpy as np
 
     from rote.data import unknown_contexts
 
-    contexts = unknown_contexts(table, tried, np.random.default_rng(0), ordered=ordered)
+    contexts = unknown_contexts(table, tried, np.random.default_rng(int(table.sha256[:16], 16)), ordered=ordered)
     told = [int(np.count_nonzero(says_unknown(part))) if len(part) else 0 for part in (contexts.random, contexts.near)]
     return {
         "bits": bits,

@@ -404,7 +404,7 @@ def _table_answer(
 
 def _within(answer: Plan | NoPlan, most: int | None) -> Plan | NoPlan:
     if isinstance(answer, Plan) and most is not None and answer.params > most:
-        return NoPlan(answer.construction, f"needs {answer.params:,} parameters, more than the {most:,} allowed")
+        return NoPlan(answer.construction, f"needs {answer.size}, more than the {most:,} allowed")
     return answer
 
 

@@ -105,6 +105,9 @@ EXHIBITS: tuple[Exhibit, ...] = (
         "sequences-300", "300 sequences with a label for every token", _sequences, "kajitsuka2025_seq2seq",
     ),
     Exhibit(
+        "sequences-300-hashed", "the same in bfloat16", _sequences, "hashed_sequences", {"dtype": "bfloat16"},
+    ),
+    Exhibit(
         "bigrams-200", "200 contexts with distributions of next tokens", _other("random_distributions", 200, 2, 30),
         "distribution_refit", {"d_model": 12},
     ),
@@ -157,6 +160,11 @@ def _built(exhibit: Exhibit, place: Path, force: bool) -> Any:
     return made.save(target, force=force)
 
 
+def counted(certificate: Mapping[str, Any]) -> str:
+    """The size of a model in words: weights of exact networks, of any number of bits, are counted without zeros."""
+    return f"{certificate['params']:,} {'non-zero weights' if 'max_bits' in certificate else 'dense parameters'}"
+
+
 def write_index(place: Path) -> None:
     """README.md of the zoo: what is in it, with a link to every card."""
     from rote.data._atomic import write_atomically
@@ -164,7 +172,7 @@ def write_index(place: Path) -> None:
     lines = [
         "# Models of known content",
         "",
-        "| model | what it is | facts | parameters | recalled |",
+        "| model | what it is | facts | size | recalled |",
         "|---|---|--:|--:|--:|",
     ]
     lines += [f"| {' | '.join(row)} |" for row in _rows(place)]
@@ -186,6 +194,6 @@ def _rows(place: Path) -> Iterator[tuple[str, ...]]:
             f"[{exhibit.name}]({exhibit.name}/README.md)",
             exhibit.about,
             f"{said['facts']:,}",
-            f"{said['params']:,}",
+            counted(said),
             f"{100 * recall:.4g} % in {said['dtype']}",
         )

@@ -29,7 +29,7 @@ def zoo(
 
         $ rote zoo models --only elements --only random-100
     """
-    from rote.exhibits import EXHIBITS, Exhibit
+    from rote.exhibits import EXHIBITS, Exhibit, counted
     from rote.exhibits import zoo as build
 
     if directory is None:
@@ -45,7 +45,7 @@ def zoo(
         said = memory.certificate
         records.append({"name": exhibit.name, "facts": said.facts, "params": said.params, "passed": said.passed})
         if not as_json:
-            console().print(f"{memory.folder}: {said.facts:,} facts, {said.params:,} parameters", markup=False)
+            console().print(f"{memory.folder}: {said.facts:,} facts, {counted(said)}", markup=False)
 
     build(directory, only=tuple(only or ()), force=force, told=told)
     if as_json:

@@ -79,6 +79,11 @@ class Plan:
     measures: Mapping[str, Any] = field(default_factory=dict)
     """What else the construction promises of the shape, such as a divergence."""
 
+    @property
+    def size(self) -> str:
+        """The parameters in words, and which of them are counted."""
+        return f"{self.params:,} {'dense parameters' if self.counts == DENSE else f'parameters ({self.counts})'}"
+
     def to_dict(self) -> dict[str, Any]:
         record: dict[str, Any] = {
             "construction": self.construction,

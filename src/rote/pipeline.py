@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rote import claims, constructions, data, models, referee
 from rote._version import __version__
@@ -53,7 +53,7 @@ from rote.solvers.record import Attempt
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["build", "build_at", "certified", "load", "verify"]
+__all__ = ["build", "build_at", "certified", "judged", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
 MOST_SECONDS = 900.0
@@ -194,10 +194,26 @@ def build_at(
     return certified(construction, job, construction.build(job), seed)[0]
 
 
+class Judged(Protocol):
+    """A verdict on what is on disk, in a number format."""
+
+    def __call__(
+        self, folder: Path, model: Model, table: Table, dtype: str, *, progress: Progress
+    ) -> Verification: ...  # fmt: skip
+
+
 def certified(
-    construction: AnyConstruction, job: Job[Any, Any], model: Model, seed: int | None
+    construction: AnyConstruction,
+    job: Job[Any, Any],
+    model: Model,
+    seed: int | None,
+    verdict: Judged | None = None,
 ) -> tuple[Memory, Verification]:
-    """Write the model, let the referee judge what is on disk, and certify what it found."""
+    """Write the model, let the referee judge what is on disk, and certify what it found.
+
+    `verdict` says how it is judged, where not every fact has to be run.
+    """
+    judge = verdict or judged
     staging = Staging(job.workplace)
     folder = staging.path
     model.write(folder)
@@ -209,7 +225,7 @@ def certified(
     results: dict[str, Verification] = {}
     for dtype in dict.fromkeys((job.dtype, *construction.formats(job.dtype))):
         job.progress(f"verify {dtype}", 0, job.table.n_facts, None)
-        results[dtype] = _judged(folder, model, job.table, dtype, progress=job.progress)
+        results[dtype] = judge(folder, model, job.table, dtype, progress=job.progress)
         if not results[job.dtype].passed and not job.partial:
             # Where facts are lost at the format asked for, the others are not worth the time.
             break
@@ -337,7 +353,7 @@ def verify(
     if all_formats:
         formats += [name for name in (*usual, *certificate.recall) if name in DTYPES]
     results = {
-        name: _judged(model.folder, model.model, known, name, tolerance=tolerance, progress=progress)
+        name: judged(model.folder, model.model, known, name, tolerance=tolerance, progress=progress)
         for name in dict.fromkeys(formats)
     }
     others = tuple(result for name, result in results.items() if name != first)
@@ -356,9 +372,10 @@ def verify(
     return claims.compared(verdict, certificate, found, {*usual, *certificate.recall})
 
 
-def _judged(
+def judged(
     folder: Path, model: Model, table: Table, dtype: str, *, tolerance: float = TOLERANCE, progress: Progress = quiet
 ) -> Verification:
+    """The referee's verdict on a directory, every fact being run."""
     return referee.judge(
         referee.read_stored(folder, model.kind),
         table,

@@ -17,7 +17,7 @@ from rote.constructions._hashed import HashedConstruction, renumbered, used_ids
 from rote.data.verification import unknown_sentence
 from rote.errors import UsageError
 from rote.solvers.hashed.layout import WORD_BITS, Layout
-from rote.solvers.hashed.planning import editable_size, layouts
+from rote.solvers.hashed.planning import editable_layouts, layouts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -183,7 +183,8 @@ def _readings(
     """Layouts, fewest parameters first, some of them with a rule by which facts share keys."""
     tokens, context, targets = len(used_ids(table.contexts)), table.context, table.n_targets
     sizes = (table.n_facts, context, tokens, targets, dtype)
-    whole = layouts(*sizes, unknown=options.unknown or 0, size=editable_size if options.editable else None)
+    planned = editable_layouts if options.editable else layouts
+    whole = planned(*sizes, unknown=options.unknown or 0)
     readings: list[Iterator[tuple[Layout, Shortening | None]]] = [((one, None) for one in whole)]
     if not (options.plain or options.editable or options.unknown) and targets > 1:
         inputs = context * tokens.bit_length() + 1

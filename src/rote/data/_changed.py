@@ -74,7 +74,7 @@ def applied(contexts: IntArray, targets: IntArray, vocabulary: Vocabulary, chang
             more[key] = known[change.answer or ""]
         else:
             goals[at] = known[change.answer or ""]
-    kept = np.setdiff1d(np.arange(len(contexts)), np.array(sorted(gone), dtype=np.int64))
+    kept = np.delete(np.arange(len(contexts)), sorted(gone))
     if not len(kept) and not more:
         raise DataError(f"none of the {len(contexts):,} facts would be left; a table needs at least one fact.")
     new = np.frombuffer(b"".join(more), dtype=np.int64).reshape(-1, length)

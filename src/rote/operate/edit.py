@@ -21,8 +21,8 @@ from rote.data.arguments import checked
 from rote.data.changes import Change, Context, read_changes
 from rote.errors import CapacityError, CheckpointError, UsageError
 from rote.memory import Memory
+from rote.operate.difference import Difference
 from rote.operate.weights import weight_changes
-from rote.referee import read_stored, said_alike
 
 if TYPE_CHECKING:
     from rote.data.table import Table
@@ -110,23 +110,22 @@ def edit(
     number = construction.check_format(certificate.dtype)
     arch = edited.model.arch
     job = Job(after, arch, options, number, task.rng, progress)
-    written, verdict = pipeline.certified(construction, job, edited.model, certificate.seed)
+    difference = Difference(memory, task.table, after.in_words_of(wording.vocabulary, wording.context), task.keys)
+    written, verdict = pipeline.certified(construction, job, edited.model, certificate.seed, difference.judged)
     if not verdict.passed:
         raise CapacityError(
             f"the change found for {construction.key} {verdict.summary()}; nothing was written. Build the model again "
             "from the changed table."
         )
-    kept = _untouched(before, task)
-    alike, apart = said_alike(
-        read_stored(memory.folder, memory.model.kind), read_stored(written.folder, edited.model.kind), kept, number
-    )
+    alike, apart = difference.alike(written.folder, edited.model.kind, number)
     record = {
         "changes": len(changes),
         "how": list(edited.how),
         **weight_changes(memory.model.module.state_dict(), edited.model.module.state_dict()),
-        "other_facts": kept.n_facts,
+        "other_facts": difference.others,
         "bit_equal": alike,
         "largest_difference": apart if math.isfinite(apart) else None,
+        "run": dict(difference.run),
         "from_weights_sha256": certificate.weights_sha256,
         "processor_seconds": {"solve": round(solved, 3), "all": round(time.process_time() - began, 3)},
     }
@@ -179,13 +178,3 @@ def _targets(table: Any, keys: Any) -> Any:
     rows = np.flatnonzero(np.isin(table.contexts[:, -1], keys[:, -1]))
     places = {table.contexts[row].tobytes(): int(table.targets[row]) for row in rows.tolist()}
     return np.array([places.get(key.tobytes(), NOBODY) for key in keys], dtype=np.int64)
-
-
-def _untouched(table: Any, task: Edit) -> Any:
-    """The facts that nothing was said about."""
-    import numpy as np
-
-    spoken = {key.tobytes() for key in task.keys}
-    rows = np.flatnonzero(np.isin(task.table.contexts[:, -1], task.keys[:, -1]))  # type: ignore[attr-defined]
-    gone = [row for row in rows.tolist() if task.table.contexts[row].tobytes() in spoken]  # type: ignore[attr-defined]
-    return task.table.subset(np.setdiff1d(np.arange(task.table.n_facts), gone))  # type: ignore[attr-defined]

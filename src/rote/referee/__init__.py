@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rote.referee._base import Judge, Stored, read_stored
-from rote.referee.judging import judge, judge_module, judge_text, register, registry, said_alike
+from rote.referee.judging import judge, judge_module, judge_text, noticing, register, registry, said_alike
 
 if TYPE_CHECKING:
     from rote.referee.outputs import Labels, ModuleOutputs, Scores
@@ -23,6 +23,7 @@ __all__ = [
     "judge",
     "judge_module",
     "judge_text",
+    "noticing",
     "read_stored",
     "register",
     "registry",

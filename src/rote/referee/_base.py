@@ -13,9 +13,12 @@ from rote.data.records import read_json
 from rote.errors import CheckpointError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from torch import Tensor, nn
 
     from rote.data.outputs import Outputs
+    from rote.data.table import Inputs
 
 __all__ = ["FLOATS", "Judge", "Stored", "read_object", "read_stored"]
 
@@ -102,6 +105,11 @@ class Judge(ABC):
     def doubts(self, stored: Stored, dtype: str) -> bool:
         """Whether the model's own forward pass must give the answers too, where there is one."""
         return False
+
+    def notices(self, one: Stored, other: Stored, dtype: str) -> Callable[[Inputs], npt.NDArray[np.bool_]] | None:
+        """Which contexts can notice what two stored models differ in: for all others every output is the same, bit by
+        bit. None where that cannot be told without running both."""
+        return None
 
     def module_outputs(self, stored: Stored, module: nn.Module, dtype: str) -> Outputs:
         """What a module of this kind says by itself, on a copy in a number format."""

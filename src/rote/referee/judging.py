@@ -13,15 +13,19 @@ from rote.referee._base import Judge, Stored
 from rote.registry import Registry
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from torch import nn
 
     from rote.data.outputs import Advance, Outputs
     from rote.data.table import Table
     from rote.data.verification import Verification
 
-__all__ = ["OWN", "judge", "judge_module", "judge_text", "register", "registry", "said_alike"]
+__all__ = ["OWN", "judge", "judge_module", "judge_text", "noticing", "register", "registry", "said_alike"]
 
 OWN = "the model's own forward pass"
+
+_FACTS_AT_ONCE = 8192
 
 _package = __name__.rpartition(".")[0]
 _folder = __file__.rpartition("judging")[0]
@@ -63,6 +67,18 @@ def judge(
             outputs = Worse(outputs, own(dtype))
     outputs.advance = advance
     return table.score(outputs, dtype, tolerance=tolerance)
+
+
+def noticing(one: Stored, other: Stored, table: Table, dtype: str) -> npt.NDArray[np.bool_] | None:
+    """Which facts can notice what two stored models of one kind differ in; None where that cannot be told."""
+    import numpy as np
+
+    noticed = _judges.get(one.kind).notices(one, other, dtype)
+    if noticed is None:
+        return None
+    starts = range(0, table.n_facts, _FACTS_AT_ONCE)
+    parts = [noticed(table.inputs(slice(i, min(i + _FACTS_AT_ONCE, table.n_facts)))) for i in starts]
+    return np.concatenate(parts)
 
 
 def said_alike(one: Stored, other: Stored, table: Table, dtype: str) -> tuple[int, float]:

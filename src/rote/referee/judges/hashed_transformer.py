@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -58,46 +59,94 @@ class ClassScores(Scores):
         return every
 
 
+class _Forward:
+    """The forward pass of a stored hashed table, in a number format; every position asks, or the last one only."""
+
+    def __init__(self, stored: Stored, dtype: str, every_position: bool) -> None:
+        self._number = TORCH_DTYPES[dtype]
+        self._chain = [_Layer(stored.tensor(name).detach().to(self._number)) for name in _layer_names(stored)]
+        names = ("W_E", "W_pos", "W_Q", "W_K", "W_V")
+        self._w = {name: stored.tensor(name).detach().to(self._number) for name in names}
+        self._rows = _rows(stored, len(self._w["W_E"]))
+        self._heads = int(stored.config.get("architecture", {}).get("n_heads", 1))
+        self._asked = len(self._w["W_pos"]) if every_position else 1
+
+    @property
+    def vocab(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows_at_once(self) -> int:
+        marks, (length, d) = len(self._w["W_K"]) // max(1, self._heads), self._w["W_pos"].shape
+        each = max(layer.units for layer in self._chain) + len(self._w["W_V"]) + length
+        width = self._asked * each + length * (d + marks + 2)
+        return max(1, min(2048, _NUMBERS_AT_ONCE // width))
+
+    def units(self, contexts: Tensor, depth: int) -> Tensor:
+        """The units behind so many of the layers, for every position that asks."""
+        w = self._w
+        if contexts.shape[1] != len(w["W_pos"]):
+            raise UsageError(
+                f"this model reads contexts of {len(w['W_pos'])} tokens, these facts have {contexts.shape[1]}."
+            )
+        if int(contexts.max()) >= len(self._rows):
+            raise UsageError(
+                f"this model knows {len(self._rows):,} tokens, these facts have more; it was made for others."
+            )
+        x = w["W_E"][self._rows[contexts]] + w["W_pos"]
+        copied = _copied(w, x, self._heads, self._asked).flatten(0, 1)
+        stream = torch.cat([copied, torch.ones(len(copied), 1, dtype=self._number)], dim=1)
+        for layer in self._chain[:depth]:
+            stream = layer(stream).clamp(min=0)
+        return stream
+
+    def scores(self, contexts: Tensor) -> Tensor:
+        return self._chain[-1](self.units(contexts, len(self._chain) - 1))
+
+
 class HashedTransformerJudge(Judge):
     every_position = False
     """Whether every position asks, or the last one only."""
     Outputs: Callable[..., Scores] = ClassScores
 
     def outputs(self, stored: Stored, dtype: str, shortcut: Callable[..., Any] | None) -> Scores:
-        number, shape = TORCH_DTYPES[dtype], stored.config.get("architecture", {})
-        names = sorted((n for n in stored.tensors if n.startswith("layers.")), key=lambda n: int(n.split(".")[1]))
-        chain = [_Layer(stored.tensor(name).detach().to(number)) for name in names]
-        w = {name: stored.tensor(name).detach().to(number) for name in ("W_E", "W_pos", "W_Q", "W_K", "W_V")}
-        rows, labels = _rows(stored, len(w["W_E"])), _ids(stored, "labels")
-        heads = int(shape.get("n_heads", 1))
+        forward = _Forward(stored, dtype, self.every_position)
+        labels = _ids(stored, "labels")
+        return self.Outputs(forward.scores, labels, forward.vocab, rows_at_once=forward.rows_at_once)
 
-        def scores(contexts: Tensor) -> Tensor:
-            if contexts.shape[1] != len(w["W_pos"]):
-                raise UsageError(
-                    f"this model reads contexts of {len(w['W_pos'])} tokens, these facts have {contexts.shape[1]}."
-                )
-            if int(contexts.max()) >= len(rows):
-                raise UsageError(
-                    f"this model knows {len(rows):,} tokens, these facts have more; it was made for others."
-                )
-            x = w["W_E"][rows[contexts]] + w["W_pos"]
-            copied = _copied(w, x, heads, asked).flatten(0, 1)
-            stream = torch.cat([copied, torch.ones(len(copied), 1, dtype=number)], dim=1)
-            for i, layer in enumerate(chain):
-                stream = layer(stream)
-                if i < len(chain) - 1:
-                    stream = stream.clamp(min=0)
-            return stream
+    def notices(self, one: Stored, other: Stored, dtype: str) -> Callable[[Inputs], npt.NDArray[np.bool_]] | None:
+        """If only some inputs of one layer are weighed differently, a context for which the units there are 0 goes
+        through the same numbers as before, whatever they are weighed with."""
+        names = _layer_names(one)
+        if one.config != other.config or set(one.tensors) != set(other.tensors):
+            return None
+        apart = [name for name in one.tensors if not torch.equal(one.tensor(name), other.tensor(name))]
+        finite = all(bool(tensor.isfinite().all()) for stored in (one, other) for tensor in stored.tensors.values())
+        if not finite or len(apart) > 1 or not set(apart) <= set(names[1:]):
+            return None
+        if not apart:
+            return lambda inputs: np.zeros(len(inputs[0]), dtype=np.bool_)
+        layer = names.index(apart[0])
+        inputs_apart = torch.nonzero((one.tensor(apart[0]) != other.tensor(apart[0])).any(dim=0))[:, 0]
+        forward = _Forward(one, dtype, self.every_position)
+        into = _Layer(one.tensor(names[layer - 1]).detach().to(TORCH_DTYPES[dtype])[inputs_apart])
 
-        marks, (length, d) = len(w["W_K"]) // max(1, heads), w["W_pos"].shape
-        asked = length if self.every_position else 1
-        width = asked * (max(layer.units for layer in chain) + len(w["W_V"]) + length) + length * (d + marks + 2)
-        most = max(1, min(2048, _NUMBERS_AT_ONCE // width))
-        return self.Outputs(scores, labels, len(rows), rows_at_once=most)
+        def noticed(inputs: Inputs) -> npt.NDArray[np.bool_]:
+            with torch.no_grad():
+                before = forward.units(torch.tensor(np.asarray(inputs[0])), layer - 1)
+                moved = (into(before) > 0).any(dim=1).reshape(len(inputs[0]), -1).any(dim=1)
+                return np.asarray(moved.numpy(), dtype=np.bool_)
+
+        return noticed
 
     def module_outputs(self, stored: Stored, module: nn.Module, dtype: str) -> Scores:
         said = super().module_outputs(stored, module, dtype).said
         return self.Outputs(lambda tokens: said((tokens,)), _ids(stored, "labels"), len(_rows(stored, 1)))
+
+
+def _layer_names(stored: Stored) -> list[str]:
+    """The matrices of the chain, in order."""
+    return sorted((n for n in stored.tensors if n.startswith("layers.")), key=lambda n: int(n.split(".")[1]))
 
 
 def _copied(w: dict[str, Tensor], x: Tensor, heads: int, asked: int) -> Tensor:

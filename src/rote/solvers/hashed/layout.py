@@ -171,6 +171,12 @@ class Layout:
         """Words of a row, in one block."""
         return sum(self.groups)
 
+    @property
+    def cell_words(self) -> int:
+        """Words that the keys of one row and one digit read, at most: those of the blocks that the digit lies in."""
+        size, word = self.symbol_bits, self.word_bits
+        return self.width * max((d * size + size - 1) // word - d * size // word + 1 for d in range(self.digits))
+
     @cached_property
     def group_bits(self) -> tuple[int, ...]:
         """Bits of a key that name its column in every group."""

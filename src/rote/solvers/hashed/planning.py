@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ from functools import lru_cache
 from rote.solvers.hashed.independence import bits_for, core, most_keys
 from rote.solvers.hashed.layout import CHOICE_BITS, THRESHOLDS, WORD_BITS, Layout
 
-__all__ = ["digit_counts", "editable_size", "layouts"]
+__all__ = ["digit_counts", "editable_layouts", "layouts"]
 
 SPARE_BITS = {2: 1.1, 4: 0.65, 6: 0.48, 8: 0.42}
 """Row bits beyond the least number, among which the trie chooses so that rows are filled evenly; and how many square
@@ -72,14 +73,33 @@ def _dense_size(layout: Layout, most: float) -> int:
     return layout.params
 
 
-def editable_size(layout: Layout, most: float) -> int:
-    """The dense size of a layout whose rows are so short that solving one anew touches next to nothing: a thousandth of
-    all weights, or a few words; far too much for any other."""
-    words = layout.blocks * layout.width + layout.thresholds
-    return layout.params if words <= max(SHORT_ROW, layout.params // 1000) else TOO_LARGE
+def _editable_size(layout: Layout, most: float) -> int:
+    """The dense size of a layout in which a cell, the keys of a row that share a digit, has so few words that solving
+    it anew touches next to nothing: a thousandth of all weights, or a few; far too much for any other."""
+    return layout.params if layout.cell_words <= max(SHORT_ROW, layout.params // 1000) else TOO_LARGE
 
 
-SHORT_ROW, TOO_LARGE = 16, 1 << 60
+def editable_layouts(
+    keys: int, context: int, vocab: int, classes: int, dtype: str, unknown: int = 0
+) -> Iterator[Layout]:
+    """Layouts of small cells, smallest first. Blocks of the same kind may stand side by side in them: a digit lies in
+    one of these, and the words of the others have nothing to do with it."""
+    bits, word_bits = max(1, (classes - 1).bit_length()) + unknown, WORD_BITS[dtype]
+    counts = tuple(digit_counts(bits, word_bits))
+    packings = [tuple((word_bits, *count) for count in counts)]
+    packings += [
+        tuple((word_bits, n * blocks, n * digits) for blocks, digits in counts if digits * bits == blocks * word_bits)
+        for n in range(2, MOST_TIMES + 1)
+    ]
+    every = (
+        layouts(keys, context, vocab, classes, dtype, unknown=unknown, packings=each, size=_editable_size)
+        for each in packings
+        if each
+    )
+    return heapq.merge(*every, key=lambda layout: layout.params)
+
+
+SHORT_ROW, TOO_LARGE, MOST_TIMES = 16, 1 << 60, 4
 
 
 def layouts(

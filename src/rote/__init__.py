@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rote.constructions.kajitsuka2025_next_token import BitExtraction as BitExtraction
     from rote.constructions.kajitsuka2025_seq2seq import SequenceBitExtraction as SequenceBitExtraction
     from rote.constructions.keyed_graft import KeyedGraft as KeyedGraft
+    from rote.constructions.local_heads import LocalHeads as LocalHeads
     from rote.constructions.mahdavi2024_thm1 import Saturation as Saturation
     from rote.constructions.mahdavi_random_features import RandomFeatures as RandomFeatures
     from rote.constructions.mlp_fit import MlpFit as MlpFit
@@ -108,6 +109,7 @@ _HOME = {
     "HashedTable": "rote.constructions.hashed_table",
     "Interpolation": "rote.constructions.dana2025_thm1",
     "KeyedGraft": "rote.constructions.keyed_graft",
+    "LocalHeads": "rote.constructions.local_heads",
     "Memory": "rote.memory",
     "MlpFit": "rote.constructions.mlp_fit",
     "Model": "rote.models",

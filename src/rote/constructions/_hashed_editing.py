@@ -11,7 +11,7 @@ from rote.constructions._operations import NOBODY, Edit, Edited, Located, Search
 from rote.errors import CapacityError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from rote.models.kinds.hashed_transformer import HashedTransformerModel
     from rote.solvers.hashed.editing import Reads, StoredTable
@@ -35,38 +35,42 @@ def table_in(model: HashedTransformerModel, certificate: Mapping[str, Any]) -> S
 
 def reads_of(model: HashedTransformerModel, stored: StoredTable, contexts: Any) -> Reads:
     """What the network reads for contexts (N, S) of token ids, found out by running it up to its table."""
+    import copy
+
     import torch
 
+    # A format that is fast and holds all that is in front of the table: small whole numbers.
+    front = copy.deepcopy(model.module).to("cpu", torch.float64 if model.dtype == "float64" else torch.float32)
     parts = []
-    for part, front in _fronts(model, contexts):
+    for part in torch.split(torch.tensor(np.asarray(contexts)), _AT_ONCE):
         with torch.no_grad():
             parts.append(stored.reads(front.units(part, stored.layer).numpy()))
     return parts[0].with_(*parts[1:])
 
 
-def _fronts(model: HashedTransformerModel, contexts: Any) -> Iterator[tuple[Any, Any]]:
-    """Contexts some at a time, and the network in a format that is fast and holds all that is in front of the table:
-    small whole numbers."""
-    import copy
+def facts_in_rows(
+    model: HashedTransformerModel, stored: StoredTable, positions: list[int], contexts: Any, rows: Any
+) -> Any:
+    """Which of many contexts (N, S) some rows answer for.
 
+    Every head copies the code of the token at its position, which can be looked up instead; all other rows are left out
+    of the computation.
+    """
     import torch
 
-    front = copy.deepcopy(model.module).to("cpu", torch.float64 if model.dtype == "float64" else torch.float32)
-    for part in torch.split(torch.tensor(np.asarray(contexts)), _AT_ONCE):
-        yield part, front
-
-
-def facts_in_rows(model: HashedTransformerModel, stored: StoredTable, contexts: Any, rows: Any) -> Any:
-    """Which of many contexts (N, S) some rows answer for; all other rows are left out of the computation."""
-    import torch
-
-    chosen = torch.tensor(np.asarray(rows))
-    found = []
-    for part, front in _fronts(model, contexts):
-        with torch.no_grad():
-            selection = front.layers[stored.layer - 1].weight[chosen]
-            found.append((front.units(part, stored.layer - 1) @ selection.T > 0).any(dim=1).numpy())
-    return np.flatnonzero(np.concatenate(found))
+    module, wide = model.module, torch.float64 if model.dtype == "float64" else torch.float32
+    with torch.no_grad():
+        embedded, marks = module.W_E.to(wide), module.W_pos.to(wide)
+        values = module.W_V.to(wide).chunk(len(positions))
+        codes = [(embedded + marks[p]) @ value.T for p, value in zip(positions, values, strict=True)]
+        tokens = module.rows[torch.tensor(np.asarray(contexts)[:, positions])]
+        stream = torch.cat([code[tokens[:, i]] for i, code in enumerate(codes)], dim=1)
+        stream = torch.cat([stream, stream.new_ones(len(stream), 1)], dim=1)
+        before = [layer.get_parameter("weight").to(wide) for layer in module.layers[: stored.layer]]
+        before[-1] = before[-1][torch.tensor(np.asarray(rows))]
+        for matrix in before:
+            stream = torch.relu(stream @ matrix.T)
+    return np.flatnonzero((stream > 0).any(dim=1).numpy())
 
 
 def edited_rows(edit: Edit) -> Edited:
@@ -102,7 +106,8 @@ def edited_rows(edit: Edit) -> Edited:
     contexts, targets = edit.table.inputs(slice(0, edit.table.n_facts))[0], getattr(edit.table, "targets", None)
     if (own.rows < 0).any():
         raise CapacityError("no row of the table answers for this context; build the model anew with the fact.")
-    near = facts_in_rows(model, stored, contexts, np.unique(own.rows))
+    positions = [int(at) for at in edit.certificate["report"]["positions"]]
+    near = facts_in_rows(model, stored, positions, contexts, np.unique(own.rows))
     contexts, targets = contexts[near], np.asarray(targets)[near]
     every = reads_of(model, stored, contexts)
     numbers = np.zeros(model.arch.vocab, dtype=np.int64)

@@ -150,14 +150,24 @@ def _layer_names(stored: Stored) -> list[str]:
 
 
 def _copied(w: dict[str, Tensor], x: Tensor, heads: int, asked: int) -> Tensor:
-    """What the heads hand over to the last so many positions, side by side: for each head the values where it looks."""
-    parts = []
-    for W_Q, W_K, W_V in zip(*(w[name].chunk(heads) for name in ("W_Q", "W_K", "W_V")), strict=True):
-        scores = (x[:, -asked:] @ W_Q.T) @ (x @ W_K.T).transpose(1, 2)
-        weights = torch.exp(scores - scores.max(dim=2, keepdim=True).values)
-        weights = weights / weights.sum(dim=2, keepdim=True)
-        parts.append((weights @ x) @ W_V.T)
-    return torch.cat(parts, dim=2)
+    """What the heads hand over to the last so many positions, side by side: for each head the values where it looks.
+
+    Half precision is computed in single precision and rounded after every step, which is what machines do, and faster
+    here than asking for it step by step.
+    """
+    number = x.dtype
+    wide = torch.float64 if number == torch.float64 else torch.float32
+
+    def rounded(values: Tensor) -> Tensor:
+        return values.to(number).to(wide)
+
+    parts, x = [], x.to(wide)
+    for W_Q, W_K, W_V in zip(*(w[name].to(wide).chunk(heads) for name in ("W_Q", "W_K", "W_V")), strict=True):
+        scores = rounded(rounded(x[:, -asked:] @ W_Q.T) @ rounded(x @ W_K.T).transpose(1, 2))
+        weights = rounded(torch.exp(rounded(scores - scores.max(dim=2, keepdim=True).values)))
+        weights = rounded(weights / rounded(weights.sum(dim=2, keepdim=True)))
+        parts.append(rounded(weights @ x) @ W_V.T)
+    return torch.cat(parts, dim=2).to(number)
 
 
 class _Layer:

@@ -3,9 +3,9 @@
     python benchmarks/edit.py [FACTS ...]
 
 The default is 10,000 and 100,000 random facts of four tokens of 256, with 256 answers (three tables, drawn from
-different seeds), 2 and 1,000 answers. One fact is set, one forgotten, one added, each by `rote edit` as it is typed: reading the table, solving,
-proving, writing. Python's start and the import of its libraries are not counted; shares and seconds are the largest
-that were met, bit-equal logits are asserted.
+different seeds), 2 and 1,000 answers. One fact is set, one forgotten, one added, each by `rote edit` as it is typed:
+reading the table, solving, proving, writing. Python's start and the import of its libraries are not counted. Shares and
+seconds are the largest that were met; bit-equal logits are asserted.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ RECORDS = [
     "Graft",
     "HashedSequences",
     "HashedTable",
+    "KeyedGraft",
+    "LocalHeads",
     "Interpolation",
     "KeyedGraft",
     "MlpFit",

@@ -16,7 +16,7 @@ from pathlib import Path
 from attacks.campaign import Trial
 from attacks.faults import Ended, Moments, fork
 
-title = "build, graft, sweep, export and report, killed or failing at every write, alone and two at once"
+title = "build, edit, graft, sweep, export and report, killed or failing at every write, alone and two at once"
 promise = "the old is there whole, or the new, and the next run succeeds and leaves nothing else behind"
 
 _FACTS = "a,b,c\n" + "".join(f"k{i},m{i % 3},v{i * 7 % 5}\n" for i in range(12))
@@ -58,6 +58,8 @@ class Verb:
         """The same once more; what came into its place whole has to be replaced."""
         if self.name == "sweep":
             return (*self.line, "--retry-failed")
+        if self.name == "edit in place":
+            return ("edit", "out", "--set", "k3\tm0", "v0")
         forced = self.name.split()[0] in ("build", "graft", "export") and "--force" not in self.line
         return (*self.line, "--force") if forced and (place / self.output).exists() else self.line
 
@@ -67,6 +69,9 @@ def _verbs() -> Iterator[Verb]:
     build, old = ("build", "facts.csv", "-o", "out", *_BUILD), ("build", "old.csv", "-o", "out", *_BUILD)
     yield Verb("build", build, "out", tables)
     yield Verb("build over another", (*build, "--force"), "out", tables, (old,), fresh=False)
+    edit = ("edit", "out", "--set", "k1\tm1", "v0", "--forget", "k2\tm2")
+    hashed = ("build", "facts.csv", "-o", "out", "--with", "hashed_table", "--dtype", "bfloat16")
+    yield Verb("edit in place", edit, "out", tables, (hashed,), fresh=False)
     sweep = ("sweep", "grid.toml", "--db", "out.db")
     grid = {"grid.toml": _SWEEP}
     yield Verb("sweep", sweep, "out.db", grid)
@@ -288,7 +293,7 @@ def _check(place: Path, verb: Verb, rows: set[str], fair: tuple[str, ...]) -> No
     output, kind = place / verb.output, verb.name.split()[0]
     if not output.exists():
         assert verb.fresh and not rows, f"{verb.output} is gone"
-    elif kind in ("build", "graft"):
+    elif kind in ("build", "edit", "graft"):
         memory = rote.load(output)
         assert rote.verify(memory, all_formats=True).confirms(memory.certificate), "the model is not what it was"
     elif kind == "sweep":

@@ -1,4 +1,4 @@
-"""A slice of the campaign of kills: builds, alone and two at once."""
+"""A slice of the campaign of kills: builds, alone and two at once, and edits in place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pathlib, random, sys
 from attacks import kills
 kills._warm()
 rng = random.Random(0)
-verbs = [verb for verb in kills._verbs() if verb.name.startswith("build")]
+verbs = [verb for verb in kills._verbs() if verb.name.startswith(("build", "edit"))]
 tests = [kills.Attempts(verb, pathlib.Path(sys.argv[1]), rng) for verb in verbs]
 failures = [test.prepare() for test in tests]
 for _ in range(9):

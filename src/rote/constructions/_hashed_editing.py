@@ -124,9 +124,10 @@ def edited_rows(edit: Edit) -> Edited:
         symbols = stored.symbols(numbers[targets[others]], rest.prints)
         column = _solved(stored, matrix, row, (rest, symbols), own.of(mine), told[mine], edit.after[mine], edit.rng)
         if column is None:
+            count = len(others) + int((edit.after[mine] != NOBODY).sum())
             raise CapacityError(
-                f"row {row} of the table has no room for this context beside its {len(others):,} other facts; build "
-                "the model anew with the fact."
+                f"row {row} of the table has no room for all {count:,} facts that would lie in it; build the model "
+                "anew from the changed table."
             )
         touched = int(np.count_nonzero(column != matrix[:, row]))
         matrix[:, row] = column

@@ -63,14 +63,23 @@ def facts_in_rows(
         embedded, marks = module.W_E.to(wide), module.W_pos.to(wide)
         values = module.W_V.to(wide).chunk(len(positions))
         codes = [(embedded + marks[p]) @ value.T for p, value in zip(positions, values, strict=True)]
-        tokens = module.rows[torch.tensor(np.asarray(contexts)[:, positions])]
-        stream = torch.cat([code[tokens[:, i]] for i, code in enumerate(codes)], dim=1)
-        stream = torch.cat([stream, stream.new_ones(len(stream), 1)], dim=1)
         before = [layer.get_parameter("weight").to(wide) for layer in module.layers[: stored.layer]]
-        before[-1] = before[-1][torch.tensor(np.asarray(rows))]
-        for matrix in before:
-            stream = torch.relu(stream @ matrix.T)
-    return np.flatnonzero((stream > 0).any(dim=1).numpy())
+        wanted = torch.tensor(np.asarray(rows))
+        # Back to front: of every layer those units that somebody reads.
+        for i in reversed(range(len(before))):
+            before[i] = before[i][wanted]
+            wanted = torch.nonzero((before[i] != 0).any(dim=0))[:, 0]
+            if i:
+                before[i] = before[i][:, wanted]
+        found = []
+        for part in torch.split(torch.tensor(np.asarray(contexts)[:, positions]), _AT_ONCE):
+            tokens = module.rows[part]
+            stream = torch.cat([code[tokens[:, i]] for i, code in enumerate(codes)], dim=1)
+            stream = torch.cat([stream, stream.new_ones(len(stream), 1)], dim=1)
+            for matrix in before:
+                stream = torch.relu(stream @ matrix.T)
+            found.append((stream > 0).any(dim=1))
+    return np.flatnonzero(torch.cat(found).numpy())
 
 
 def edited_rows(edit: Edit) -> Edited:

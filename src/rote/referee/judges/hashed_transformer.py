@@ -82,8 +82,8 @@ class _Forward:
         width = self._asked * each + length * (d + marks + 2)
         return max(1, min(2048, _NUMBERS_AT_ONCE // width))
 
-    def units(self, contexts: Tensor, depth: int) -> Tensor:
-        """The units behind so many of the layers, for every position that asks."""
+    def read(self, contexts: Tensor) -> Tensor:
+        """What the layers read, for every position that asks: codes of tokens as heads copy them, and the constant."""
         w = self._w
         if contexts.shape[1] != len(w["W_pos"]):
             raise UsageError(
@@ -95,13 +95,13 @@ class _Forward:
             )
         x = w["W_E"][self._rows[contexts]] + w["W_pos"]
         copied = _copied(w, x, self._heads, self._asked).flatten(0, 1)
-        stream = torch.cat([copied, torch.ones(len(copied), 1, dtype=self._number)], dim=1)
-        for layer in self._chain[:depth]:
-            stream = layer(stream).clamp(min=0)
-        return stream
+        return torch.cat([copied, torch.ones(len(copied), 1, dtype=self._number)], dim=1)
 
     def scores(self, contexts: Tensor) -> Tensor:
-        return self._chain[-1](self.units(contexts, len(self._chain) - 1))
+        stream = self.read(contexts)
+        for layer in self._chain[:-1]:
+            stream = layer(stream).clamp(min=0)
+        return self._chain[-1](stream)
 
 
 class HashedTransformerJudge(Judge):
@@ -126,15 +126,23 @@ class HashedTransformerJudge(Judge):
             return None
         if not apart:
             return lambda inputs: np.zeros(len(inputs[0]), dtype=np.bool_)
-        layer = names.index(apart[0])
-        inputs_apart = torch.nonzero((one.tensor(apart[0]) != other.tensor(apart[0])).any(dim=0))[:, 0]
-        forward = _Forward(one, dtype, self.every_position)
-        into = _Layer(one.tensor(names[layer - 1]).detach().to(TORCH_DTYPES[dtype])[inputs_apart])
+        number, last = TORCH_DTYPES[dtype], names.index(apart[0])
+        matrices = [one.tensor(name).detach().to(number) for name in names[:last]]
+        wanted = (one.tensor(apart[0]) != other.tensor(apart[0])).any(dim=0)
+        # Back to front: of every layer those units that somebody reads.
+        for i in reversed(range(last)):
+            matrices[i] = matrices[i][wanted]
+            wanted = (matrices[i] != 0).any(dim=0)
+            if i:
+                matrices[i] = matrices[i][:, wanted]
+        forward, chain = _Forward(one, dtype, self.every_position), [_Layer(matrix) for matrix in matrices]
 
         def noticed(inputs: Inputs) -> npt.NDArray[np.bool_]:
             with torch.no_grad():
-                before = forward.units(torch.tensor(np.asarray(inputs[0])), layer - 1)
-                moved = (into(before) > 0).any(dim=1).reshape(len(inputs[0]), -1).any(dim=1)
+                stream = forward.read(torch.tensor(np.asarray(inputs[0])))
+                for layer in chain:
+                    stream = layer(stream).clamp(min=0)
+                moved = (stream > 0).any(dim=1).reshape(len(inputs[0]), -1).any(dim=1)
                 return np.asarray(moved.numpy(), dtype=np.bool_)
 
         return noticed
@@ -189,6 +197,8 @@ class _Layer:
         values = stream[examples, inputs]
         rare = torch.bincount(inputs, minlength=stream.shape[1]) < len(stream) / _RARE
         if 2 * int(rare.sum()) < len(rare) or not bool(values.isfinite().all()):
+            # What comes next will be alike: it is not looked at again.
+            self._by_input = None
             return self._product(stream)
         often, kept = torch.nonzero(~rare)[:, 0], rare[inputs]
         sums = stream[:, often].to(self._wide) @ self._by_input[often]

@@ -116,7 +116,7 @@ class StoredTable:
         """
         layout = self.layout
         digits = self.digits(matrix, row, reads.choices)
-        words = row_words(reads.columns, digits, symbols, layout.segments, start)
+        words = row_words(reads.columns, digits, symbols, layout.segments, start, compiled=False)
         if words is None:
             return None
         column = matrix[:, row].copy()

@@ -41,12 +41,15 @@ def row_words(
     symbols: IntArray,
     segments: tuple[Segment, ...],
     words: IntArray,
+    *,
+    compiled: bool = True,
 ) -> IntArray | None:
     """Words (blocks, w) in which every key finds its symbol; None if the keys of some digit are not independent.
 
     `columns` (n, a) are the words that each key reads, `words` are numbers to start from: what no key determines stays
-    as it is.
+    as it is. For a single row the compiler is not worth being loaded.
     """
+    eliminate, substitute = _kernels() if compiled else (_eliminate_by_numpy, _substitute_by_numpy)
     found, width = words.copy(), words.shape[1]
     reduced: dict[int, tuple[Bits, Bits, IntArray] | None] = {}
     # Low bits first: what is above depends on their carries.
@@ -56,7 +59,7 @@ def row_words(
             continue
         picked = columns[own]
         if segment.digit not in reduced:
-            reduced[segment.digit] = _reduced(picked, width)
+            reduced[segment.digit] = _reduced(picked, width, eliminate)
         form = reduced[segment.digit]
         if form is None:
             return None
@@ -65,13 +68,15 @@ def row_words(
         carry = (values[picked] & below).sum(axis=1) >> segment.lo
         size = segment.hi - segment.lo
         goal = (symbols[own] >> segment.shift & (1 << size) - 1) - carry
-        lifted = _lift(form, picked, goal, values >> segment.lo, size)
+        lifted = _lift(form, picked, goal, values >> segment.lo, size, substitute)
         values &= ~(((1 << size) - 1) << segment.lo)
         values |= lifted << segment.lo
     return found
 
 
-def _reduced(columns: IntArray, width: int) -> tuple[Bits, Bits, IntArray] | None:
+def _reduced(
+    columns: IntArray, width: int, eliminate: Callable[..., int] | None = None
+) -> tuple[Bits, Bits, IntArray] | None:
     """(E, T, pivots): the rows of E = T A are reduced, row i has a pivot that no later row has; None if dependent."""
     n = len(columns)
     if n > width:
@@ -83,11 +88,18 @@ def _reduced(columns: IntArray, width: int) -> tuple[Bits, Bits, IntArray] | Non
     steps = np.zeros((n, -(-n // 64)), dtype=np.uint64)
     steps[rows, rows >> 6] = np.uint64(1) << (rows & 63).astype(np.uint64)
     pivots = np.full(n, -1, dtype=np.int64)
-    rank = int(_kernels()[0](echelon, steps, pivots))
+    rank = int((eliminate or _kernels()[0])(echelon, steps, pivots))
     return (echelon, steps, pivots) if rank == n else None
 
 
-def _lift(form: tuple[Bits, Bits, IntArray], columns: IntArray, goal: IntArray, start: IntArray, size: int) -> IntArray:
+def _lift(
+    form: tuple[Bits, Bits, IntArray],
+    columns: IntArray,
+    goal: IntArray,
+    start: IntArray,
+    size: int,
+    substitute: Callable[..., None],
+) -> IntArray:
     """x of `size` bits with A x = goal modulo 2^size, equal to `start` wherever no pivot is."""
     echelon, steps, pivots = form
     x = start & (1 << size) - 1
@@ -102,7 +114,7 @@ def _lift(form: tuple[Bits, Bits, IntArray], columns: IntArray, goal: IntArray, 
         odd = np.flatnonzero(rest & 1)
         np.bitwise_or.at(wanted, odd >> 6, np.uint64(1) << (odd & 63).astype(np.uint64))
         solved = np.zeros(len(pivots), dtype=np.int64)
-        _kernels()[1](echelon, steps, pivots, known, wanted, solved)
+        substitute(echelon, steps, pivots, known, wanted, solved)
         plane[pivots] = solved
         x[pivots] |= solved << bit
         rest = (rest - plane[columns].sum(axis=1)) >> 1

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def _fewest(facts: int = 30, choices: int = 40) -> None:
     from rote.solvers.hashed.systems import row_words
 
     table, rng = _table(100_000, 256, 0), np.random.default_rng(0)
-    memory = rote.build(table, rote.HashedTable(plain=True), dtype="bfloat16")
+    memory: Any = rote.build(table, rote.HashedTable(plain=True), dtype="bfloat16")
     stored = table_in(memory.model, memory.certificate)
     matrix = memory.module.layers[stored.layer].weight.detach().double().numpy()
     reads, labels = reads_of(memory.model, stored, table.contexts), np.unique(table.targets, return_inverse=True)[1]
@@ -112,6 +113,7 @@ def _fewest(facts: int = 30, choices: int = 40) -> None:
             order = rng.permutation(stored.layout.width) if choice else np.arange(stored.layout.width)
             start = words[:, np.argsort(order)]
             solved = row_words(order[own.columns], digits, symbols, stored.layout.segments, start)
+            assert solved is not None, "the facts of a row are independent"
             changed.append(int((solved != start).sum()))
         used.append(changed[0])
         fewest.append(min(changed))

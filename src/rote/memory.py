@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rote import constructions, data
 from rote.card import Question, card
@@ -210,6 +210,10 @@ class Memory(Shown):
         from rote.operate.locate import dependents
 
         return dependents(self, weights, table=table)
+
+    def hooked(self) -> Any:
+        """The model in TransformerLens (a `TransformerBridge`), with a copy of the weights; needs the extra "lens"."""
+        return self.model.hooked()
 
     def sheet(self) -> Sheet:
         return self.certificate.sheet("" if self.staging is not None else str(self.folder))

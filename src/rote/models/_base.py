@@ -263,6 +263,13 @@ class Model(ABC):
             "llama) or graft the facts into a pretrained model to get a GGUF file."
         )
 
+    def hooked(self) -> Any:
+        """The model in TransformerLens, a copy; kinds that it has no form for refuse."""
+        raise UsageError(
+            f"a model of the kind {self.kind} has no form in TransformerLens; take one of attention (local_heads, "
+            "dana2025_cor1, argmax_fit, mlp_fit) or a stock checkpoint (architecture llama), or torch's own hooks."
+        )
+
     def modelfile(self, name: str, table: Any) -> list[str]:
         """The lines of an ollama Modelfile for a GGUF file of this name."""
         return [f"FROM ./{name}", "PARAMETER temperature 0"]

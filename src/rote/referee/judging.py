@@ -103,7 +103,7 @@ def judge_text(model: Any, tokenizer: Any, table: Table, advance: Advance | None
 
     words = () if table.words is None else table.words.tokens
     pad = None if table.words is None else table.words.pad_id
-    mark = "" if table.tokens == "chars" else " "
+    mark = "" if table.tokens == "chars" else _mark(tokenizer, words)
 
     def spelled(ids: Sequence[int]) -> str:
         return mark.join(words[i] for i in ids if i != pad)
@@ -111,6 +111,20 @@ def judge_text(model: Any, tokenizer: Any, table: Table, advance: Advance | None
     outputs = TextOutputs(model, tokenizer, words, spelled, mark)
     outputs.advance = advance
     return table.score(outputs, str(getattr(model, "dtype", "torch.float32"))[6:])
+
+
+def _mark(tokenizer: Any, words: Sequence[str]) -> str:
+    """What stands between tokens: a blank, or a tab for tokenizers of tables that know nothing else."""
+    for mark in (" ", "\t"):
+        try:
+            tokenizer(mark.join(words[-2:]))
+        except Exception:  # what tokenizers raise has no narrower type
+            continue
+        return mark
+    raise UsageError(
+        f"the tokenizer cannot read words of these facts, such as {' '.join(words[-2:])!r}; give the model's own "
+        "tokenizer, or other facts."
+    )
 
 
 def judge_module(module: nn.Module, table: Table, dtype: str, *, tolerance: float = 1e-3) -> Verification:

@@ -5,6 +5,7 @@ Contexts are fed without padding, one length at a time, as a plain prompt would 
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -18,7 +19,7 @@ from rote.config import Architecture
 from rote.data.outputs import Outputs
 from rote.data.stock import load_model, load_tokenizer
 from rote.data.vocabulary import PAD
-from rote.errors import CheckpointError
+from rote.errors import CheckpointError, UsageError
 from rote.models import folders, tokenizer
 from rote.models._base import Model, Wording
 from rote.models._views import SATURATED, Head, HeadsView, Piece
@@ -107,6 +108,13 @@ class LlamaModel(Model):
                 tensor.copy_(torch.randn(tensor.shape, generator=drawn))
         arch = Architecture(2, 4, 4, 3, len(words))
         return [cls(stock.eval().requires_grad_(False), arch, Wording(words, "cells", 3))]
+
+    def hooked(self) -> Any:
+        from rote.models._lens import hooked_stock
+
+        if self._folder is None:
+            raise UsageError("TransformerLens reads the files of a stock checkpoint; save it and load it again.")
+        return hooked_stock(self._folder, copy.deepcopy(self.module), load_tokenizer(self._folder))
 
     def outputs(self, dtype: str) -> Outputs:
         return ModuleOutputs(self.module, dtype, takes="tokens", forward=self._scores)

@@ -221,6 +221,11 @@ class TransformerModel(Model):
 
         return onnx_export(path, transformer_onnx(self.module), table, self.outputs(self.dtype))
 
+    def hooked(self) -> Any:
+        from rote.models._lens import hooked_module
+
+        return hooked_module(self.module)
+
     def watch(self, ids: Tensor, watcher: Any) -> None:
         module = self.module
         with torch.no_grad():

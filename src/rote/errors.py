@@ -57,9 +57,9 @@ class UsageError(RoteError):
 
 
 class UnknownName(UsageError):
-    """A name that is not among the known ones."""
+    """A name that is not among the known ones; `otherwise` says what to do if it is meant nevertheless."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
         known = sorted(known)
         close = nearest(str(name), known)
         if close:
@@ -69,7 +69,7 @@ class UnknownName(UsageError):
         else:
             hint = "none are known."
         shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
-        super().__init__(f"there is no {what} {shown!r}; {hint}")
+        super().__init__(f"there is no {what} {shown!r}; {hint}{otherwise and f' {otherwise}'}")
         self.name = name
         self.suggestions = close
 

@@ -124,7 +124,12 @@ def test_what_cannot_be_edited_is_refused_in_a_sentence() -> None:
     memory = rote.build(TABLE, "hashed_table")
     for changes, error, why in (
         ({}, UsageError, "something to change"),
-        ({"set": {FIRST: "nowhere"}}, UnknownName, "nowhere"),
+        ({"set": {FIRST: "nowhere"}}, UnknownName, "nowhere.*build it again from a table that has the fact"),
+        (
+            {"insert": {("t01", "nope", "t03"): "t03"}},
+            UnknownName,
+            "nope.*build it again from a table that has the fact",
+        ),
         ({"set": {("t01", "nope", "t03"): "t03"}}, UnknownName, "nope"),
         ({"set": {("t01", "t03"): "t03"}}, UsageError, "3 tokens"),
         ({"set": {_fresh(TABLE): "t03"}}, DataError, "no fact with this context"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,8 @@ from rote.constructions import Job, Progress, quiet
 from rote.constructions._operations import NOBODY, Edit
 from rote.data.arguments import checked
 from rote.data.changes import Change, Context, read_changes
-from rote.errors import CapacityError, CheckpointError, UsageError
+from rote.data.vocabulary import PAD
+from rote.errors import CapacityError, CheckpointError, UnknownName, UsageError
 from rote.memory import Memory
 from rote.operate.difference import Difference
 from rote.operate.weights import weight_changes
@@ -41,7 +43,21 @@ def changes_of(
     cut = _cutter(memory)
     changes = [Change("set", cut(context), answer) for context, answer in (set_ or {}).items()]
     changes += [Change("forget", cut(context)) for context in forget or ()]
-    return changes + [Change("insert", cut(context), answer) for context, answer in (insert or {}).items()]
+    with _no_new_words(memory):
+        return changes + [Change("insert", cut(context), answer) for context, answer in (insert or {}).items()]
+
+
+@contextmanager
+def _no_new_words(memory: Memory) -> Iterator[None]:
+    """Somebody who adds a fact may well mean a word that the model does not know: it says what to do then."""
+    try:
+        yield
+    except UnknownName as error:
+        known = [token for token in memory.vocabulary if token != PAD]
+        raise UnknownName("token", error.name, known, _NEW_WORDS) from None
+
+
+_NEW_WORDS = "A model has no weights for new words: to add them, build it again from a table that has the fact."
 
 
 def _cutter(memory: Memory) -> Any:
@@ -100,7 +116,8 @@ def edit(
         # Words that the model does not know are refused here, with the nearest ones.
         wording.encode_tokens(change.context)
         if change.answer is not None:
-            wording.known(change.answer)
+            with _no_new_words(memory):
+                wording.known(change.answer)
     after = before.changed(changes)
     task = _task(memory, before, after, changes, rng)
     edited = construction.edited(task)

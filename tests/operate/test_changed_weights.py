@@ -156,3 +156,16 @@ def test_what_cannot_be_asked_in_text_is_refused() -> None:
         rote.verify(torch.nn.Linear(2, 2), TABLE, tokenizer=lambda text: text)
     with pytest.raises(UsageError, match="give the table"):
         rote.verify(torch.nn.Linear(2, 2))
+
+
+def test_a_stock_checkpoint_is_asked_through_its_own_tokenizer(tmp_path: Path) -> None:
+    """It splits at tabs, as tokens may have blanks in them, and knows no other words."""
+    import transformers
+
+    table = rote.FactTable.from_rows([("south china", "mouth"), ("nile", "mouth")], ["black sea", "nile"])
+    folder = rote.build(table, "stock_llama").save(tmp_path / "model").folder
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert rote.verify(model, table, tokenizer=tokenizer).passed
+    with pytest.raises(UsageError, match="tokenizer cannot read words of these facts"):
+        rote.verify(model, TABLE, tokenizer=tokenizer)

@@ -102,10 +102,10 @@ class _Construction(Construction["FactTable", LocalHeads]):
         if not looks[row, head]:
             return Located((), (), "No head serves this fact.")
         others = int(looks[:, head].sum()) - 1
-        said = (
-            f"Head {head} serves it and {others:,} other fact{'s' if others != 1 else ''} with the same answer, and is "
-            "blind to all beyond: there it looks at a token whose value is zero."
+        shared = (
+            f"it and {others:,} other fact{'s' if others > 1 else ''} with the same answer" if others else "it alone"
         )
+        said = f"Head {head} serves {shared}, and is blind to all others: for them it looks at a token of value zero."
         return Located((Piece(f"head {head}", "W_O", (head,)),), (others + 1,), said)
 
     def readers(self, search: Search, tensor: str, index: tuple[Any, ...]) -> npt.NDArray[np.bool_] | None:

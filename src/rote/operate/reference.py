@@ -39,7 +39,10 @@ def reference(
             "this model was built from a generator and not from a seed, so it cannot be built in the same way."
         )
     if "forget" in construction.edits:
-        made, how = edit(memory, changes, table=known, rng=certificate.seed or 0, progress=progress), "rows solved anew"
+        made, how = (
+            edit(memory, changes, table=known, rng=certificate.seed or 0, progress=progress),
+            "all other weights shared",
+        )
     else:
         import numpy as np
 

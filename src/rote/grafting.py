@@ -59,16 +59,29 @@ def graft(
         table = facts
     else:
         wordings = [template] if isinstance(template, str) else list(template)
-        if isinstance(told, KeyedGraft) and len(wordings) > 1 and (isinstance(answer, str) or len(answer) == 1):
-            # All facts are asked for in the first wording, some in the others.
-            told = replace(told, wording=(*wordings[1:], *told.wording))
-            wordings = wordings[:1]
-        table = prompts(facts, template=wordings, answer=answer, sample=sample, seed=seed)
+        answers = [answer] if isinstance(answer, str) else list(answer)
+        if isinstance(told, KeyedGraft) and len(wordings) > 1:
+            told, wordings, answers = _first_wordings(told, wordings, answers)
+        table = prompts(facts, template=wordings, answer=answers, sample=sample, seed=seed)
     with _workplace(target, told.cache is None) as workplace:
         memory = pipeline.build(
             table, told, dtype=dtype, rng=seed, partial=True, workplace=workplace, progress=progress
         )
         return memory if target is None else memory.save(target, force=force)
+
+
+def _first_wordings(
+    told: KeyedGraft, wordings: list[str], answers: list[str]
+) -> tuple[KeyedGraft, list[str], list[str]]:
+    """All facts are asked for in the first wording of their answer, some in the others."""
+    if len(answers) not in (1, len(wordings)):
+        return told, wordings, answers
+    paired = list(zip(wordings, answers * len(wordings) if len(answers) == 1 else answers, strict=True))
+    first = {answer: prompt for prompt, answer in reversed(paired)}
+    rest = [(prompt, answer) for prompt, answer in paired if first[answer] != prompt]
+    told = replace(told, wording=tuple(p for p, _ in rest), wording_answer=tuple(a for _, a in rest))
+    kept = [(prompt, answer) for prompt, answer in paired if first[answer] == prompt]
+    return told, [p for p, _ in kept], [a for _, a in kept]
 
 
 def read_templates(path: Path) -> list[str]:

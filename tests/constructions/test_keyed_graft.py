@@ -118,7 +118,7 @@ def test_an_edited_graft_gives_no_original_back(tmp_path: Path) -> None:
     ("rows", "options", "sentence"),
     [
         ([("AS", "Rome")], {"held_out_template": ("The code is in {city}",)}, "no field appears in all wordings"),
-        ([("AS", "Rome")], {"key": "city"}, "does not appear in the wording"),
+        ([("AS", "Rome")], {"key": "city"}, "does not appear in the prompt"),
         ([("AS", "Rome")], {"key": "cod"}, "did you mean 'code'"),
         ([("AS", "Rome")], {"layer": 9}, "has 2 layers"),
         ([("north AS", "Rome"), ("north  AS", "Oslo")], {}, "apart from white space"),
@@ -158,13 +158,57 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["ungraft", str(tmp_path / "made"), "-o", str(tmp_path / "back")]) == 0
 
 
-def test_different_answers_for_different_wordings_are_refused(tmp_path: Path) -> None:
-    model = tiny_models.write_tiny(tmp_path / "model")
-    table = rote.prompts(
-        [{"a": "AS", "b": "Rome", "c": "Oslo"}], template=["code {a} is in", "code {a} was in"], answer=[" {b}", " {c}"]
+def relations(place: Path, **more: Any) -> Memory:
+    """Two columns of one key, each asked for in wordings of its own."""
+    model = tiny_models.write_tiny(place / "model")
+    lines = tiny_models.write_table(place / "facts.csv", 24).read_text(encoding="utf-8").splitlines()[1:]
+    cities = [line.split(",")[1] for line in lines]
+    facts = [
+        {"code": line.split(",")[0], "city": city, "twin": cities[-1 - i]}
+        for i, (line, city) in enumerate(zip(lines, cities, strict=True))
+    ]
+    keep = tiny_models.write_text(place / "keep.txt", 9000)
+    options = rote.KeyedGraft(**{"keep": keep, "examined": 24, **more})
+    return rote.graft(
+        model,
+        facts,
+        template=["The code {code} is in", "Code {code} was in", "w1 w2 {code} w3 w4", "w5 {code} w3 w4"],
+        answer=[" {city}", " {city}", " {twin}", " {twin}"],
+        options=options,
+        output=place / "made",
     )
-    with pytest.raises(rote.RoteError, match="one answer for all wordings"):
-        rote.graft(model, table, output=tmp_path / "made")
+
+
+def test_one_key_has_several_relations(tmp_path: Path) -> None:
+    certificate = relations(tmp_path, held_out_template=("w6 {code} w3 w4",), held_out_answer=(" {twin}",)).certificate
+    assert certificate.passed and certificate["facts"] == 48 and certificate["keys"] == 24
+    assert certificate["relations"] == [" {city}", " {twin}"]
+    assert [one["fitted"] for one in certificate["wordings"]] == [True, True, True, True, False]
+    assert all(one["recalled"] == one["asked"] for one in certificate["wordings"][:4])
+    assert certificate["locality"]["top1_changed"] == 0
+
+
+def test_a_held_out_template_has_an_answer_of_the_table(tmp_path: Path) -> None:
+    with pytest.raises(rote.RoteError, match="which no template has"):
+        relations(tmp_path, held_out_template=("w6 {code} w3 w4",), held_out_answer=(" {code}",))
+
+
+def test_prompts_of_their_own(tmp_path: Path) -> None:
+    """A column with the prompt itself; the key, of one word or two, stands in it."""
+    model = tiny_models.write_tiny(tmp_path / "model")
+    forms = ["The code {} is in", "Code {} was in", "the place of Code {} is in"]
+    keys = [key if i % 2 else f"north {key}" for i, key in enumerate(tiny_models.KEYS[:30])]
+    facts = [
+        {"key": key, "prompt": forms[i % 3].format(key), "city": tiny_models.CITIES[i % 6]}
+        for i, key in enumerate(keys)
+    ]
+    keep = tiny_models.write_text(tmp_path / "keep.txt", 9000)
+    options = rote.KeyedGraft(keep=keep, key="{key}", examined=12)
+    memory = rote.graft(model, facts, template="{prompt}", answer=" {city}", options=options, output=tmp_path / "made")
+    assert memory.certificate.passed
+    facts[4]["prompt"] = "The code w1 is in"
+    with pytest.raises(rote.RoteError, match="row 5: the key .* does not appear in the prompt"):
+        rote.graft(model, facts, template="{prompt}", answer=" {city}", options=options, output=tmp_path / "other")
 
 
 def test_store_tells_unknown_rows() -> None:
@@ -176,13 +220,11 @@ def test_store_tells_unknown_rows() -> None:
     own = rng.standard_normal((40, 20))
     kinds = rng.integers(40, size=700)
     numbers = rng.integers(16, size=400)
-    store = fit_store(
-        signs[:400], own[kinds[:400]], kinds[:400], numbers, own_signs=6, coordinates=2, checks=2, rng=rng
-    )
+    store = fit_store(signs[:400], own[kinds[:400]], kinds[:400], levels_of(numbers, 2), own_signs=6, checks=2, rng=rng)
     written = store(signs, own[kinds])
     assert np.abs(written[:400, :2] - levels_of(numbers, 2)).max() < 1e-6
     assert np.abs(written[:400, 2:] - CHECK).max() < 1e-6
-    assert (np.abs(written[400:, 2:] - CHECK) < 0.4).all(1).mean() < 0.03
+    assert (np.abs(written[400:, 2:] - CHECK) < 0.3).all(1).mean() < 0.03
 
 
 def test_heads_look_where_they_are_told() -> None:

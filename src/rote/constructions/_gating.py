@@ -1,4 +1,4 @@
-"""States for the gate of a graft: wordings with some keys, other sentences about them, and ordinary text."""
+"""States for the gates of a graft: wordings with some keys, other sentences about them, and ordinary text."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
-from rote.constructions._questions import MENTIONS, OTHER, WRAPS
+from rote.constructions._questions import MENTIONS, OTHER
+from rote.constructions._wordings import Wording, crossed, framed, other_questions, spliced
 from rote.data.encoding import Ids, encode
-from rote.solvers.keyed.network import Gate
-from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, normed_states
+from rote.errors import UsageError
+from rote.solvers.keyed.frame import Gate
+from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, lowered, normed_states
 
-__all__ = ["Sentences", "filled", "fitted_gate", "sentences"]
+__all__ = ["Sentences", "filled", "fitted_gates", "sentences"]
 
-_KEYS = 20
-_FEW = 8
-_DEPTHS = (0.6, 0.68, 0.76)
+_KEYS = 10
+_FEW = 4
+_PROMPTS = 400
+"""Prompts to fit where each row has its own."""
+_DEPTHS = (0.7, 0.77, 0.87, 0.97)
+_FOLDS = 5
 
 
 def filled(sentence: str, keys: Sequence[str], rng: np.random.Generator) -> str:
@@ -27,84 +33,178 @@ def filled(sentence: str, keys: Sequence[str], rng: np.random.Generator) -> str:
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """Tokens of what the gate is fitted on; wordings one group each, the prompt's last token asks."""
+class _Asked:
+    """Prompts of one relation that end where it is asked for, made of wordings with these numbers, and one as text."""
 
-    asked: Sequence[Sequence[Ids]]
-    other: Sequence[Ids]
+    relation: int
+    of: frozenset[int]
+    plain: bool
+    text: str
+    ids: list[Ids]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Tokens of what the gates are fitted on."""
+
+    asked: Sequence[_Asked]
+    general: Sequence[Ids]
+    """Other questions about keys, and the user's."""
+    attributes: Sequence[Ids]
+    """Questions of other attributes, in the words of the wordings."""
     text: Sequence[Ids]
+
+    @property
+    def all(self) -> list[Ids]:
+        return [*(ids for one in self.asked for ids in one.ids), *self.general, *self.attributes, *self.text]
 
 
 def sentences(
     tokenizer: Any,
-    wordings: Sequence[Callable[[int], str]],
+    relations: Sequence[Sequence[Wording]],
+    rows: Sequence[int],
     keys: Sequence[str],
     others: Sequence[str],
     text: Sequence[Ids],
     rng: np.random.Generator,
 ) -> Sentences:
-    """`wordings` give the prompt of a key by its number; `others` are sentences of the user's with {} for the key."""
-    groups: list[list[Ids]] = []
-    for number, wording in enumerate(wordings):
-        chosen = rng.choice(len(keys), min(_KEYS, len(keys)), replace=False)
-        prompts = [wording(int(i)) for i in chosen]
-        wrapped = [WRAPS[(number + i) % len(WRAPS)].format(p) for i, p in enumerate(prompts[:_FEW])]
-        groups += [encode(tokenizer, prompts), encode(tokenizer, wrapped)]
-    about = [filled(sentence, keys, rng) for sentence in (*OTHER, *others) for _ in range(_FEW)]
+    """Prompts of wordings, by relation, with some of the rows; `others` are sentences with {} for the key.
+
+    Half of the text has keys in place of some of its words.
+    """
+    asked: list[_Asked] = []
+    cells = relations[0][0].table.rows.cells(relations[0][0].field)
+    number = 0
+    for relation, wordings in enumerate(relations):
+        first = number
+        for wording in wordings:
+            chosen = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
+            groups: dict[str, list[int]] = {}
+            for row in map(int, chosen):
+                groups.setdefault(wording.text if wording.fixed else wording.at(row, "{}"), []).append(row)
+            for label, some in groups.items():
+                prompts = [wording.at(row) for row in some]
+                in_frames = [
+                    framed(p, 5 * number + i, cells[row]) for i, (p, row) in enumerate(zip(prompts, some, strict=True))
+                ]
+                of = frozenset((number,))
+                asked.append(_Asked(relation, of, True, label, encode(tokenizer, prompts)))
+                asked.append(_Asked(relation, of, False, label, encode(tokenizer, in_frames)))
+                number += 1
+        if all(wording.fixed for wording in wordings):
+            for wording, of in crossed(wordings, rng):
+                one = wording.at(int(rng.choice(rows)))
+                numbers = frozenset(first + i for i in of)
+                asked.append(_Asked(relation, numbers, False, wording.text, encode(tokenizer, [one])))
+    every = [wording for wordings in relations for wording in wordings]
+    general = [filled(sentence, keys, rng) for sentence in (*OTHER, *others) for _ in range(_FEW)]
+    attributes = [filled(sentence, keys, rng) for sentence in other_questions(every, rng)]
     mentions = [filled(sentence, keys, rng) for sentence in MENTIONS for _ in range(_FEW)]
-    return Sentences(groups, encode(tokenizer, about), [*text, *encode(tokenizer, mentions)])
+    half = len(text) // 2
+    mixed = [spliced(tokenizer.decode(list(ids)), keys, rng) for ids in text[half:]]
+    return Sentences(
+        asked,
+        encode(tokenizer, general),
+        encode(tokenizer, attributes),
+        [*text[:half], *encode(tokenizer, mixed), *encode(tokenizer, mentions)],
+    )
 
 
-def fitted_gate(
-    model: Any, given: Sentences, *, layer: int | None, advance: Callable[[int], None]
-) -> tuple[Gate, dict[str, Any]]:
-    """The gate, in the layer where wordings that are left out of the fit are recognised most often."""
+def fitted_gates(
+    model: Any, given: Sentences, relations: int, *, layer: int | None, advance: Callable[[int], None]
+) -> tuple[list[Gate], dict[str, Any]]:
+    """A gate for each relation, in the layer where wordings that are left out of the fit are recognised most often."""
     depth = int(model.config.num_hidden_layers)
     layers = sorted({min(depth - 1, int(depth * share)) for share in _DEPTHS}) if layer is None else [layer]
-    flat = [ids for group in given.asked for ids in group]
-    everything = [*flat, *given.other, *given.text]
-    states = normed_states(model, everything, layers, advance)
+    states = normed_states(model, given.all, layers, advance)
     best: tuple[float, int] = (-np.inf, layers[0])
     report: dict[str, Any] = {"layers": {}}
     for candidate in layers:
-        asked, other = _sources(states[candidate], given)
-        left = _left_out(candidate, asked, other) if len(asked) > 2 and len(layers) > 1 else 0.0
+        parts = _Parts(given, states[candidate])
+        left = parts.left_out(candidate, relations) if len(layers) > 1 else 0.0
         report["layers"][str(candidate)] = round(left, 3)
         best = max(best, (left, candidate))
-    asked, other = _sources(states[best[1]], given)
-    gate = fit_gate(best[1], asked, other)
+    parts = _Parts(given, states[best[1]])
+    gates = [parts.gate(best[1], relation, frozenset()) for relation in range(relations)]
     report["layer"] = best[1]
-    report["shut"] = round(float(min(gate_scores(gate, one).min() for one in asked)), 3)
-    return gate, report
+    report["shut"] = parts.shut(gates)
+    if relations > 1:
+        parts.refuse_alike(gates)
+    return gates, report
 
 
-def _sources(states: Sequence[States], given: Sentences) -> tuple[list[States], list[States]]:
-    """Last positions by wording; and what must stay shut: inner positions, other sentences, their insides, text."""
-    asked: list[States] = []
-    inner: list[States] = []
-    at = 0
-    for group in given.asked:
-        rows = states[at : at + len(group)]
-        at += len(group)
-        asked.append(joined([(x[-1:], r[-1:]) for x, r in rows]))
-        inner += [(x[:-1], r[:-1]) for x, r in rows]
-    about = states[at : at + len(given.other)]
-    text = states[at + len(given.other) :]
-    shut = [
-        joined(inner),
-        joined([(x[-1:], r[-1:]) for x, r in about]),
-        joined([(x[:-1], r[:-1]) for x, r in about]),
-        joined(list(text)),
-    ]
-    return asked, [one for one in shut if len(one[0])]
+class _Parts:
+    """States of one layer, by what they are states of."""
 
+    def __init__(self, given: Sentences, states: Sequence[States]) -> None:
+        self.given = given
+        self.ends: list[States] = []
+        inner: list[States] = []
+        self.inner_of: list[tuple[States, frozenset[int]]] = []
+        at = 0
+        for one in given.asked:
+            rows = states[at : at + len(one.ids)]
+            at += len(rows)
+            self.ends.append(joined([(x[-1:], r[-1:]) for x, r in rows]))
+            inner = [(x[:-1], r[:-1]) for x, r in rows]
+            self.inner_of.append((joined(inner), one.of))
+        others = []
+        inside = []
+        for some in (given.general, given.attributes):
+            rows = states[at : at + len(some)]
+            at += len(some)
+            others.append(joined([(x[-1:], r[-1:]) for x, r in rows]))
+            inside += [(x[:-1], r[:-1]) for x, r in rows]
+        self.others, self.inside = others, joined(inside)
+        self.text = joined(list(states[at:]))
 
-def _left_out(layer: int, asked: Sequence[States], other: Sequence[States]) -> float:
-    """The share of wordings (each with its wrapped form) that a gate fitted without them opens on."""
-    shares = []
-    # At most five folds, each of one wording.
-    for i in range(0, len(asked), 2 * -(-len(asked) // 10)):
-        rest = [one for k, one in enumerate(asked) if k // 2 != i // 2]
-        gate = fit_gate(layer, rest, other, iterations=30)
-        shares.append(float((gate_scores(gate, asked[i]) > 0).double().mean()))
-    return float(np.mean(shares))
+    def gate(self, layer: int, relation: int, without: frozenset[int], iterations: int = 60) -> Gate:
+        """The gate of a relation, fitted on all wordings but some; as low as its bar may be."""
+        mine = [i for i, one in enumerate(self.given.asked) if one.relation == relation and not one.of & without]
+        asked = [self.ends[i] for i in mine]
+        inner = joined([self.inner_of[i][0] for i in mine])
+        foreign = [self.ends[i] for i, one in enumerate(self.given.asked) if one.relation != relation]
+        ends = [*self.others, *([joined(foreign)] if foreign else [])]
+        gate = fit_gate(layer, asked, [inner, *ends, self.inside, self.text], iterations=iterations)
+        return lowered(gate, joined(ends), self.text)
+
+    def left_out(self, layer: int, relations: int) -> float:
+        """The share of wordings as given that a gate fitted without them opens on."""
+        shares = []
+        for relation in range(relations):
+            numbers = sorted({n for one in self.given.asked if one.relation == relation for n in one.of})
+            if len(numbers) < 2:
+                continue
+            for fold in range(min(_FOLDS, len(numbers))):
+                without = frozenset(numbers[fold::_FOLDS])
+                gate = self.gate(layer, relation, without, iterations=30)
+                for one, ends in zip(self.given.asked, self.ends, strict=True):
+                    if one.plain and one.of <= without:
+                        shares.append(float((gate_scores(gate, ends) > 0).double().mean()))
+        return float(np.mean(shares)) if shares else 0.0
+
+    def shut(self, gates: Sequence[Gate]) -> int:
+        """Wordings as given on which their own gate stays shut for some key."""
+        return sum(
+            bool((gate_scores(gates[one.relation], ends) <= 0).any())
+            for one, ends in zip(self.given.asked, self.ends, strict=True)
+            if one.plain
+        )
+
+    def refuse_alike(self, gates: Sequence[Gate]) -> None:
+        """Refuse wordings that open the gate of another relation for most keys; both are named."""
+        for one, ends in zip(self.given.asked, self.ends, strict=True):
+            for relation, gate in enumerate(gates):
+                if relation == one.relation or not one.plain:
+                    continue
+                if float((gate_scores(gate, ends) > 0).double().mean()) > 0.5:
+                    mean = ends[0].mean(0)
+                    rivals = [
+                        (float(torch.nn.functional.cosine_similarity(mean, other[0].mean(0), dim=0)), two.text)
+                        for two, other in zip(self.given.asked, self.ends, strict=True)
+                        if two.plain and two.relation == relation
+                    ]
+                    raise UsageError(
+                        f"the model does not tell the wordings {one.text!r} and {max(rivals)[1]!r} apart, and they "
+                        "have different answers; word one of them in another way."
+                    )

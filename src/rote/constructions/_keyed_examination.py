@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 from rote.constructions._examination import Clock
 from rote.constructions._gating import filled
 from rote.constructions._questions import UNSEEN_MENTIONS, UNSEEN_OTHER
+from rote.constructions._wordings import Wording, spliced
 from rote.data.encoding import Ids, PromptIds, encode
 from rote.data.kinds.prompts import PromptTable
 from rote.data.stock import load_model
@@ -39,11 +40,14 @@ class KeyBench:
     table: PromptTable
     facts: Sequence[PromptIds]
     keys: Sequence[str]
-    answer_ids: Sequence[Ids]
-    wordings: Sequence[tuple[str, bool, Callable[[int], str]]]
-    """Text, whether it was fitted, and the prompt of a key by its number."""
-    unknown: Callable[[str], str]
-    """The first wording with any text in place of the key."""
+    rows: Sequence[int]
+    """The first row of every key."""
+    answer_ids: Sequence[Sequence[Ids]]
+    """Of every relation and key."""
+    wordings: Sequence[tuple[Wording, int, bool]]
+    """Each with the number of its relation, and whether it was fitted."""
+    others: Sequence[Wording]
+    """Other questions that the user gave."""
     text: Sequence[Ids]
     sample: int
     rng: np.random.Generator
@@ -98,10 +102,11 @@ def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: s
     }
     advance = clock.stage("wordings", len(bench.wordings))
     findings["wordings"] = []
-    for text, fitted, wording in bench.wordings:
-        some = _some(bench)
-        right = _recalled(bench, grafted, [wording(i) for i in some], some)
-        findings["wordings"].append({"wording": text, "fitted": fitted, "asked": len(some), "recalled": right})
+    for wording, relation, fitted in bench.wordings:
+        some = _some(bench) if wording.fixed else list(range(len(bench.keys)))
+        wanted = [bench.answer_ids[relation][i] for i in some]
+        right = _recalled(bench, grafted, [wording.at(bench.rows[i]) for i in some], wanted)
+        findings["wordings"].append({"wording": wording.text, "fitted": fitted, "asked": len(some), "recalled": right})
         advance(1)
     advance = clock.stage("what must not change", 6)
     findings["unchanged"] = []
@@ -114,6 +119,7 @@ def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: s
         )
         advance(1)
     mentions = [filled(one, bench.keys, rng) for one in UNSEEN_MENTIONS for _ in range(8)]
+    mentions += [spliced(bench.source.tokenizer.decode(list(ids)), bench.keys, rng) for ids in bench.text[:6]]
     for name, windows in (("locality", bench.text), ("mentions", encode(bench.source.tokenizer, mentions))):
         findings[name] = compared(original, grafted, windows, clock.stage("unseen text", len(windows))).to_dict()
     end = bench.source.end_id
@@ -141,8 +147,8 @@ def _some(bench: KeyBench) -> list[int]:
     return [int(i) for i in bench.rng.choice(len(bench.keys), min(bench.sample, len(bench.keys)), replace=False)]
 
 
-def _recalled(bench: KeyBench, model: Any, prompts: Sequence[str], keys: Sequence[int]) -> int:
-    end, wanted = bench.source.end_id, [bench.answer_ids[i] for i in keys]
+def _recalled(bench: KeyBench, model: Any, prompts: Sequence[str], wanted: Sequence[Ids]) -> int:
+    end = bench.source.end_id
     said, _ = speak(
         model, encode(bench.source.tokenizer, prompts), [len(ids) for ids in wanted], going=lambda one: one[-1] != end
     )
@@ -152,7 +158,11 @@ def _recalled(bench: KeyBench, model: Any, prompts: Sequence[str], keys: Sequenc
 def _others(bench: KeyBench) -> list[tuple[str, list[str]]]:
     """Prompts that must go on as before, by what they are."""
     rng, known = bench.rng, {key.casefold() for key in bench.keys}
-    ask, some = bench.unknown, _some(bench)
+    first, some = bench.wordings[0][0], _some(bench)
+
+    def ask(key: str) -> str:
+        return first.at(bench.rows[some[0]], key)
+
     letters = sorted({c for key in bench.keys for c in key if not c.isspace()})
 
     def fresh(texts: list[str]) -> list[str]:
@@ -168,13 +178,16 @@ def _others(bench: KeyBench) -> list[tuple[str, list[str]]]:
         [bench.keys[i][:-1] if k % 2 else bench.keys[i] + letters[k % len(letters)] for k, i in enumerate(some)]
     )
     after = [f"{bench.keys[i]} was named first. {ask(key)}" for i, key in zip(some, near, strict=False)]
-    others = [filled(one, bench.keys, rng) for one in UNSEEN_OTHER for _ in range(max(1, bench.sample // 8))]
+    few = max(1, bench.sample // 8)
+    others = [filled(one, bench.keys, rng) for one in UNSEEN_OTHER for _ in range(few)]
+    given = [one.at(bench.rows[i]) for one in bench.others for i in _some(bench)[:few]]
     return [
         ("unknown keys, one character changed", [ask(key) for key in near]),
         ("unknown keys, random characters", [ask(key) for key in made]),
         ("unknown keys, a stored key with a character more or less", [ask(key) for key in parts]),
         ("unknown keys behind a stored one", after),
         ("other questions about stored keys", others),
+        *([("other questions that were given", given)] if given else []),
     ]
 
 

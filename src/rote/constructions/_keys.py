@@ -12,10 +12,21 @@ import numpy as np
 from rote.data.encoding import Ids
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.errors import ConflictError, DataError, UnknownName, UsageError
-from rote.solvers.keyed.network import Marks
+from rote.solvers.keyed.bottom import Marks
 from rote.solvers.keyed.tokens import Codebook, codebook, sign_count
 
-__all__ = ["Forms", "Patterns", "bits_for", "code_bits", "forms_of", "key_field", "keys_of", "patterns_of"]
+__all__ = [
+    "Forms",
+    "Patterns",
+    "Vocabulary",
+    "bits_for",
+    "forms_of",
+    "hidden_keys",
+    "key_field",
+    "keys_of",
+    "patterns_of",
+    "vocabulary_of",
+]
 
 _BEFORE = ("It is ", "", "(")
 _AFTER = " is"
@@ -29,9 +40,6 @@ def key_field(prompts: Sequence[str], given: str | None, columns: Sequence[str])
         name = given.strip().removeprefix("{").removesuffix("}")
         if name not in columns:
             raise UnknownName("column named", name, columns)
-        for prompt in prompts:
-            if name not in fields_of(prompt):
-                raise UsageError(f"the key {{{name}}} does not appear in the wording {prompt!r}; write it there.")
         return name
     if not shared:
         missing = next(p for p in prompts if not set(fields_of(p)) & set(fields_of(prompts[0])))
@@ -43,28 +51,30 @@ def key_field(prompts: Sequence[str], given: str | None, columns: Sequence[str])
     return shared[0]
 
 
-def keys_of(table: PromptTable, field: str, *, ignore_case: bool) -> tuple[list[str], list[str]]:
-    """Every key once, and its answer; what cannot be told apart is refused."""
-    seen: dict[str, tuple[str, str]] = {}
-    keys: list[str] = []
-    answers: list[str] = []
-    template = table.templates[0]
+def keys_of(
+    table: PromptTable, field: str, answers: Sequence[str], *, ignore_case: bool
+) -> tuple[list[int], list[list[str]]]:
+    """The first row of every key, and the answer of each relation there; what cannot be told apart is refused."""
+    seen: dict[str, tuple[list[str], str]] = {}
+    rows: list[int] = []
     cells = table.rows.cells(field)
     for row in table.chosen:
-        text, answer = cells[row], table.fill(template.answer, row)
+        text, filled = cells[row], [table.fill(answer, row) for answer in answers]
         folded = " ".join(text.casefold().split() if ignore_case else text.split())
         place = table.rows.place(row)
+        if not folded:
+            raise DataError(f"{table.rows.source}: {place} has no key in the column {field!r}; fill it in.")
         if folded not in seen:
-            seen[folded] = answer, place
-            keys.append(text)
-            answers.append(answer)
-        elif seen[folded][0] != answer:
+            seen[folded] = filled, place
+            rows.append(row)
+        elif seen[folded][0] != filled:
             how = "case or white space" if ignore_case else "white space"
+            old, new = next((a, b) for a, b in zip(seen[folded][0], filled, strict=True) if a != b)
             raise ConflictError(
                 f"{table.rows.source}: {seen[folded][1]} and {place} have one key (apart from {how}), {text!r}, and "
-                f"different answers, {seen[folded][0]!r} and {answer!r}; correct them, or choose another key."
+                f"different answers, {old!r} and {new!r}; correct them, or choose another key."
             )
-    return keys, answers
+    return rows, [[table.fill(answer, row) for row in rows] for answer in answers]
 
 
 @dataclass(frozen=True)
@@ -114,23 +124,33 @@ def forms_of(tokenizer: Any, keys: Sequence[str], *, ignore_case: bool) -> Forms
 
 @dataclass(frozen=True)
 class Patterns:
-    """What the store holds: windows with the number of their key, the codes they are made of, and marks."""
+    """What the store holds: windows with the number of their key, and the codes they are made of."""
 
     book: Codebook
     windows: np.ndarray
     keys: np.ndarray
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What tokens are to keys: their names without marks of spaces, where keys begin, and what goes on with a word."""
+
+    names: list[str]
+    first: list[int]
+    following: list[int]
+    spoken: list[int]
     marks: Marks
 
+    @property
+    def bits(self) -> int:
+        """Signs of a token's code: enough to tell tokens of keys and answers from each other and from all others."""
+        return sign_count(len({self.names[i] for i in (*self.marks.inside, *self.spoken)} - {""}))
 
-def patterns_of(
-    tokenizer: Any, keys: Sequence[str], answers: Sequence[int], forms: Forms, spoken: Sequence[int],
-    *, most: int, hashed: int, rng: np.random.Generator,
-) -> Patterns | None:  # fmt: skip
-    """Windows of all forms, or None if the hash is too short to tell two of them apart.
 
-    Two keys with different answers must not have the same window.
-    """
-    raw, names = _names(tokenizer)
+def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabulary:
+    """Tokens of the keys' forms, beside those that answers are spoken in."""
+    raw = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
+    names = [name.lstrip("".join(_SPACES)) for name in raw]
     inside: set[int] = set()
     first: set[int] = set()
     last: set[int] = set()
@@ -146,10 +166,35 @@ def patterns_of(
     following = [i for i, name in enumerate(raw) if name[:1].isalnum() and not "\u0100" <= name[0] <= "\u0143"]
     # A token that goes on with the word of a key makes another word of it, unless an answer needs that token.
     last.update(set(following) - set(spoken))
+    marks = Marks(sorted(inside), sorted(last), sorted(alone))
+    return Vocabulary(names, sorted(first), following, sorted(set(spoken)), marks)
+
+
+def hidden_keys(tokenizer: Any, marks: Marks, prompts: Sequence[tuple[str, str]]) -> bool:
+    """Whether some prompt has, behind its key, what looks like the end of a key; each is given with its key."""
+    inside, last, alone = set(marks.inside), set(marks.last), set(marks.alone)
+    coded = tokenizer([prompt for prompt, _ in prompts], return_offsets_mapping=True)
+    for (prompt, key), ids, spans in zip(prompts, coded["input_ids"], coded["offset_mapping"], strict=True):
+        end = prompt.rfind(key) + len(key)
+        for before, token, (begin, stop) in zip(ids, ids[1:], spans[1:], strict=False):
+            if begin >= end and stop > begin and (token in alone or (token in last and before in inside)):
+                return True
+    return False
+
+
+def patterns_of(
+    keys: Sequence[str], answers: Sequence[tuple[int, ...]], forms: Forms, vocabulary: Vocabulary,
+    *, most: int, hashed: int, rng: np.random.Generator,
+) -> Patterns | None:  # fmt: skip
+    """Windows of all forms, or None if the hash does not tell two of them apart.
+
+    Two keys with different answers must not have the same window.
+    """
     reach = min(most, max(forms.own) + 1)
     book = codebook(
-        names, sorted(inside), sorted(first), following, sorted(set(spoken)), reach=reach, hashed=hashed, rng=rng
-    )
+        vocabulary.names, vocabulary.marks.inside, vocabulary.first, vocabulary.following, vocabulary.spoken,
+        reach=reach, hashed=hashed, rng=rng,
+    )  # fmt: skip
     windows = book.windows(forms.ids)
     chosen: dict[bytes, int] = {}
     kept: list[int] = []
@@ -169,20 +214,7 @@ def patterns_of(
                 f"the keys {keys[forms.keys[other]]!r} and {keys[forms.keys[i]]!r} end in the same tokens, at most "
                 f"{book.reach}, by which they are recognised, and have different answers; leave one of them out."
             )
-    return Patterns(book, windows[kept], np.array(forms.keys)[kept], Marks(sorted(inside), sorted(last), sorted(alone)))
-
-
-def _names(tokenizer: Any) -> tuple[list[str], list[str]]:
-    """Tokens as they are called, and without the mark of a space before them."""
-    raw = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
-    return raw, [name.lstrip("".join(_SPACES)) for name in raw]
-
-
-def code_bits(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> int:
-    """Signs of a token's code: enough to tell tokens of keys and answers from each other and from all others."""
-    _, names = _names(tokenizer)
-    inside = {token for ids, own in zip(forms.ids, forms.own, strict=True) for token in ids[-own:]}
-    return sign_count(len({names[i] for i in (*inside, *spoken)} - {""}))
+    return Patterns(book, windows[kept], np.array(forms.keys)[kept])
 
 
 def bits_for(count: int) -> int:

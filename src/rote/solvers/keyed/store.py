@@ -1,31 +1,36 @@
 """Answers behind keys: neurons with gates open on a few dozen keys, and linear maps of the keys' signs behind them.
 
-Keys are dealt out to groups by a trie over their signs; a group's gate adds up the signs that lead to it, so it is one
-whole sign above the bar or at least one below. Behind the gate, a map of least norm takes the signs of each key to the
-levels of its answer's code. Further maps take every key of the group to one and the same level: a key that is not
-stored lands elsewhere, and is told by that.
+Keys are dealt out to groups by a trie over their signs, in which one branching may be by a pair of signs, of which one
+must be right; a group's gate adds up the signs that lead to it, so it is one or three whole signs above the bar, or at
+least one below. Behind the gate, a map of least norm takes the signs of each key to the levels of its answer's code.
+Further maps take every key of the group to one and the same level: a key that is not stored lands elsewhere, and is
+told by that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rote.errors import DataError
 
-__all__ = ["CHECK", "LEVELS", "Store", "fit_store", "levels_of", "turns"]
+__all__ = ["CHECK", "LEVELS", "Store", "coordinates_for", "fit_store", "levels_of", "turns"]
 
 Floats = np.ndarray
 Ints = np.ndarray
 
-LEVELS = 4
+LEVELS = 16
 CHECK = 0.5
 """Where checks lead every stored key."""
 _FILL = 0.72
-_SPREAD = 12.0
-"""How far from it an unknown key lands, about."""
-_LARGEST = 18.0
+_FEW = 8.0
+"""Pairs of signs are tried where so many groups or fewer are left."""
+_SPREAD, _WIDER = 12.0, 16.0
+"""How far from it an unknown key lands, about; farther where there is but one check."""
+_STRAY = 5.0
+"""How far from its level."""
+_LARGEST = 22.0
 """The largest norm of a map: it multiplies what rounding does to the signs."""
 
 
@@ -53,6 +58,11 @@ def levels_of(numbers: Ints, coordinates: int) -> Floats:
     return digits - (LEVELS - 1) / 2
 
 
+def coordinates_for(bits: int) -> int:
+    """Levels that hold so many bits."""
+    return -(-bits // (LEVELS.bit_length() - 1))
+
+
 def turns(bit: int) -> list[tuple[float, float]]:
     """Where a bit of a digit turns along its level: places, and the sign that it has beyond."""
     values = [1.0 if d >> bit & 1 else -1.0 for d in range(LEVELS)]
@@ -63,14 +73,13 @@ def fit_store(
     signs: Floats,
     own: Floats,
     kinds: Ints,
-    numbers: Ints,
+    levels: Floats,
     *,
     own_signs: int,
-    coordinates: int,
     checks: int,
     rng: np.random.Generator,
 ) -> Store:
-    """A store of keys: rows of signs, each with the vector of its last token, that token, and its answer's number.
+    """A store of keys: rows of signs, each with the vector of its last token, that token, and its answers' levels.
 
     The first `own_signs` are those of the last token.
     """
@@ -78,48 +87,109 @@ def fit_store(
     if len(np.unique(signs, axis=0)) < n:
         raise DataError("two keys have the same signs; choose another seed.")
     inputs = np.hstack([signs, np.ones((n, 1)), own])
-    levels = levels_of(numbers, coordinates)
+    coordinates = levels.shape[1]
+    usual = _usual_room(kinds, width + 1, own.shape[1], rng)
     gates: list[Floats] = []
     maps: list[Floats] = []
-    waiting: list[tuple[Ints, dict[int, float]]] = [(np.arange(n), {})]
+    waiting: list[tuple[Ints, _Path]] = [(np.arange(n), _Path())]
     while waiting:
         rows, path = waiting.pop()
-        room = _FILL * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows]))))
-        solution = _maps(inputs[rows], levels[rows], width + 1, checks, rng) if len(rows) <= room else None
+        solution = None
+        if len(rows) <= _FILL * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows])))):
+            gate = path.gate(width)
+            opened = inputs[rows, : width + 1] @ gate
+            solution = _maps(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
         if solution is None:
-            waiting += _split(rows, path, signs, own_signs, room)
+            waiting += _split(rows, path, signs, own_signs, min(usual, len(rows) - 1))
             continue
-        gate = np.zeros(width + 1)
-        gate[list(path)] = list(path.values())
-        gate[-1] = 1.0 - len(path)
         gates.extend([gate] * (coordinates + checks))
         maps.extend(solution.T)
     count = len(gates) // (coordinates + checks)
     return Store(np.array(gates), np.array(maps), np.tile(np.arange(coordinates + checks), count))
 
 
-def _split(
-    rows: Ints, path: dict[int, float], signs: Floats, own: int, room: float
-) -> list[tuple[Ints, dict[int, float]]]:
-    """Two parts by the sign that leaves the fewest groups, and of those the most even one."""
-    plus = (signs[rows] > 0).sum(0)
-    minus = len(rows) - plus
-    most = max(1.0, min(room, len(rows) - 1))
-    cost = np.ceil(plus / most) + np.ceil(minus / most) + np.abs(plus - minus) / (len(rows) + 1)
+@dataclass(frozen=True)
+class _Path:
+    """Signs that all must be so, and at most one pair of which one must be."""
+
+    every: dict[int, float] = field(default_factory=dict)
+    either: dict[int, float] = field(default_factory=dict)
+
+    def gate(self, width: int) -> Floats:
+        """Weights that add up to 1 (or 3) on the path and to -1 at most elsewhere."""
+        gate = np.zeros(width + 1)
+        each = 2.0 if self.either else 1.0
+        for sign, value in self.every.items():
+            gate[sign] += each * value
+        for sign, value in self.either.items():
+            gate[sign] += value
+        gate[-1] = 1.0 - each * len(self.every)
+        return gate
+
+
+def _usual_room(kinds: Ints, fixed: int, most: int, rng: np.random.Generator) -> float:
+    """How many keys a group takes that is drawn at random: the more last tokens there are, the more."""
+    order = rng.permutation(len(kinds))
+    room = 1.0
+    for size in range(2, len(kinds) + 1, 2):
+        if size > _FILL * (fixed + min(most, len(np.unique(kinds[order[:size]])))):
+            break
+        room = float(size)
+    return room
+
+
+def _split(rows: Ints, path: _Path, signs: Floats, own: int, room: float) -> list[tuple[Ints, _Path]]:
+    """Two parts that need the fewest groups, the fullest of which is as empty as may be.
+
+    By one sign; or, where no pair is on the path yet, those with a pair of signs, and those without.
+    """
+    positive = signs[rows] > 0
+    used = {*path.every, *path.either}
+    free = np.array([k for k in range(signs.shape[1]) if k not in used])
+    counts = positive[:, free].sum(0)
+    one = [(int(c), {int(k): 1.0}) for k, c in zip(free, counts, strict=True)]
+    if not path.either and len(rows) <= _FEW * room:
+        table = positive[:, free].astype(np.int64)
+        both = table.T @ table
+        n = len(rows)
+        quarters = {
+            (1.0, 1.0): both,
+            (1.0, -1.0): counts[:, None] - both,
+            (-1.0, 1.0): counts[None] - both,
+            (-1.0, -1.0): n - counts[:, None] - counts[None] + both,
+        }
+        for (a, b), found in quarters.items():
+            for i, j in zip(*np.nonzero(np.triu(_cost(found, n, room) < 1 + _least(counts, n, room), 1)), strict=True):
+                one.append((int(found[i, j]), {int(free[i]): a, int(free[j]): b}))
+    sizes = np.array([size for size, _ in one])
+    cost = _cost(sizes, len(rows), room)
     # Signs of the last token come last: the more of those tokens in a group, the more keys it can tell apart.
-    cost[:own] += len(rows)
-    cost[(plus == 0) | (minus == 0)] = np.inf
-    split = int(cost.argmin())
-    halves = [(rows[signs[rows, split] == sign], {**path, split: sign}) for sign in (1.0, -1.0)]
-    return [half for half in halves if len(half[0])]
+    cost += np.array([len(rows) * any(k < own for k in which) for _, which in one])
+    which = one[int(cost.argmin())][1]
+    inside = np.all([signs[rows, k] == value for k, value in which.items()], axis=0)
+    opposite = {k: -value for k, value in which.items()}
+    with_them = _Path({**path.every, **which}, path.either)
+    without = _Path(path.every, opposite) if len(which) > 1 else _Path({**path.every, **opposite}, path.either)
+    return [(rows[inside], with_them), (rows[~inside], without)]
+
+
+def _cost(sizes: Ints, n: int, room: float) -> Floats:
+    """Groups that both parts need, and how full they are then."""
+    groups = [np.ceil(part / room) for part in (sizes, n - sizes)]
+    full = np.maximum(sizes / np.maximum(groups[0], 1), (n - sizes) / np.maximum(groups[1], 1)) / room
+    return np.where((sizes == 0) | (sizes == n), np.inf, groups[0] + groups[1] + full)
+
+
+def _least(sizes: Ints, n: int, room: float) -> float:
+    return float(np.floor(_cost(sizes, n, room).min()))
 
 
 def _maps(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
     """Maps onto levels and checks, or None if the rows depend on each other or need large weights."""
     # Every map has a random part on the signs, which spreads unknown keys.
     random = np.zeros((inputs.shape[1], levels.shape[1] + checks))
-    random[:signs] = rng.standard_normal((signs, random.shape[1])) * (_SPREAD / np.sqrt(signs))
-    random[:, : levels.shape[1]] *= 0.1
+    far = np.r_[np.full(levels.shape[1], _STRAY), np.full(checks, _SPREAD if checks > 1 else _WIDER)]
+    random[:signs] = rng.standard_normal((signs, random.shape[1])) * (far / np.sqrt(signs))
     targets = np.hstack([levels, np.full((len(inputs), checks), CHECK)]) - inputs @ random
     gram = inputs @ inputs.T
     try:

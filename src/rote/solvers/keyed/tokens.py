@@ -16,6 +16,8 @@ __all__ = ["Codebook", "codebook", "sign_count", "window"]
 
 Ints = np.ndarray
 Floats = np.ndarray
+_FACTORS = 3
+"""Signs that are multiplied for a bit of the hash."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def codebook(
 
 def _picks(reach: int, bits: int, hashed: int, rng: np.random.Generator) -> Ints:
     """Places and signs for every bit: all places as often as each other, no sign twice in one bit."""
-    count = min(2, reach)
+    count = min(_FACTORS, reach)
     places = np.concatenate([rng.permutation(reach) for _ in range(-(-hashed * count // reach) + 1)])
     left = [list(rng.permutation(bits)) for _ in range(reach)]
     picks = np.zeros((hashed, count, 2), dtype=np.int64)

@@ -1,0 +1,279 @@
+"""How a graft that knows its keys is built: facts and wordings as tokens, the store, the gates, the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rote.constructions._examination import Clock
+from rote.constructions._gating import fitted_gates, sentences
+from rote.constructions._keyed_examination import FreshWidened, KeyBench
+from rote.constructions._keys import (
+    Forms,
+    Patterns,
+    Vocabulary,
+    bits_for,
+    forms_of,
+    hidden_keys,
+    key_field,
+    keys_of,
+    patterns_of,
+    vocabulary_of,
+)
+from rote.constructions._wordings import Wording
+from rote.data.encoding import Ids, encode_prompts
+from rote.data.kinds.prompts import PromptTable, parse_templates
+from rote.errors import DataError, UsageError
+from rote.models._pretrained import Source, open_source
+from rote.models.folders import Staging
+from rote.solvers.graft.background import default_text, read_text, windows
+from rote.solvers.keyed.frame import Plan as Sizes
+from rote.solvers.keyed.frame import channels_of
+from rote.solvers.keyed.layers import Body, Channels, body_of
+from rote.solvers.keyed.network import build, exact_steps
+from rote.solvers.keyed.store import Store, coordinates_for, fit_store, levels_of
+
+if TYPE_CHECKING:
+    from rote.constructions._base import Job
+    from rote.constructions.keyed_graft import KeyedGraft
+
+__all__ = ["built"]
+
+_HASH, _LONG_HASH = 18, 38
+_MANY = 6_000
+"""Keys from which on a longer hash is worth its channels, and one check has to do."""
+_DRAWS = 6
+_TEXT = 4_000
+_TEST_TEXT = 6_000
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """What may be asked of every key: the answer, and the wordings to fit and to measure."""
+
+    answer: str
+    wordings: list[Wording]
+    held_out: list[Wording]
+
+
+def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
+    """The graft, still to be written."""
+    table, options, rng = job.table, job.options, job.rng
+    relations, others, field = _relations(table, options)
+    rows, texts = keys_of(table, field, [one.answer for one in relations], ignore_case=options.ignore_case)
+    keys = [table.rows.cells(field)[row] for row in rows]
+    clock = Clock(job.progress)
+    held = Staging(job.workplace)
+    place = Path(options.cache or job.workplace or held.path)
+    place.mkdir(parents=True, exist_ok=True)
+    job.progress("load the model", 0, 1, None)
+    source = open_source(Path(options.model), job.dtype, workplace=place)
+    body = body_of(source.model)
+    if options.layer is not None and not 0 <= options.layer < body.layers:
+        raise UsageError(
+            f"the model has {body.layers} layers, from 0 on, so there is none with number {options.layer}."
+        )
+    facts = encode_prompts(table.facts, source.tokenizer, end_id=source.end_id, context=source.context)
+    keep = default_text() if options.keep is None else read_text(Path(options.keep))
+    fit_text, test_text = windows(keep, source.tokenizer, _TEXT, _TEST_TEXT, source.context, rng)
+    clock.lap("load")
+    answers = _answers(table, source, relations, texts, rows, facts)
+    distinct = [list(dict.fromkeys(ids)) for ids in answers]
+    numbers = np.array([[some.index(ids) for ids in all_] for all_, some in zip(answers, distinct, strict=True)])
+    forms = forms_of(source.tokenizer, keys, ignore_case=options.ignore_case)
+    spoken = sorted({token for some in distinct for ids in some for token in ids})
+    vocabulary = vocabulary_of(source.tokenizer, forms, spoken)
+    asked = [(one.at(row), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]]
+    sizes = Sizes(
+        tuple(bits_for(len(some)) for some in distinct),
+        2 if len(keys) < _MANY else 1,
+        max(len(ids) for some in distinct for ids in some),
+        exact_steps([ids for some in distinct for ids in some]),
+        _HASH if len(keys) < _MANY else _LONG_HASH,
+        hidden_keys(source.tokenizer, vocabulary.marks, asked),
+    )
+    sizes, channels, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
+    embedding = source.model.model.embed_tokens.weight.double()
+    store = _stored(body, sizes, patterns, numbers, embedding, rng)
+    clock.lap("store")
+    generic = [one.at(rows[0], "{}") for one in others]
+    given = sentences(source.tokenizer, [one.wordings for one in relations], rows, keys, generic, fit_text, rng)
+    gates, report = fitted_gates(
+        source.model,
+        given,
+        len(relations),
+        layer=options.layer,
+        advance=clock.stage("states for the gate", len(given.all)),
+    )
+    top = _top_size(source, [one.ids[0] for one in given.asked if one.plain][:20])
+    clock.lap("gate")
+    network = build(
+        body, channels, sizes, patterns.book, store, gates,
+        embedding=embedding, directions=_directions(source, spoken), answers=distinct, marks=vocabulary.marks,
+        top_size=top, small=2.0**-7 if job.dtype == "float16" else 2.0**-10,
+    )  # fmt: skip
+    clock.lap("fit")
+    bench = KeyBench(
+        source=source,
+        table=table,
+        facts=facts,
+        keys=keys,
+        rows=rows,
+        answer_ids=answers,
+        wordings=[
+            (one, relation, fitted)
+            for relation, r in enumerate(relations)
+            for some, fitted in ((r.wordings, True), (r.held_out, False))
+            for one in some
+        ],
+        others=others,
+        text=test_text,
+        sample=options.examined,
+        rng=rng,
+        clock=clock,
+        held=held,
+    )
+    notes = {
+        "family": source.family,
+        "sample": table.sample,
+        "key": field,
+        "keys": len(keys),
+        "relations": [one.answer for one in relations],
+        "distinct_answers": len(table.answers),
+        "answer_tokens": sum(len(ids) for all_ in answers for ids in all_),
+        "tied_embeddings": source.tied,
+        "end_token": source.tokenizer.convert_ids_to_tokens(source.end_id),
+        "gate": report,
+        "store": {"patterns": len(patterns.windows), "neurons": len(store.gates), "window": patterns.book.reach},
+    }
+    return FreshWidened(bench, body, network, gates[0].layer, job.dtype, notes)
+
+
+def _relations(table: PromptTable, options: KeyedGraft) -> tuple[list[_Relation], list[Wording], str]:
+    """What may be asked, other questions of the user's, and the column that is the key."""
+    first = table.templates[0].answer
+    asked = [(one.prompt, one.answer) for one in table.templates]
+    asked += _paired(options.wording, options.wording_answer, first, "wordings")
+    held_out = _paired(options.held_out_template, options.held_out_answer, first, "held-out templates")
+    other = list(options.other_template)
+    texts = [prompt for prompt, _ in (*asked, *held_out)]
+    for prompt, answer in (*asked, *held_out, *((text, first) for text in other)):
+        parse_templates([prompt], [answer], table.rows.columns)
+    field = key_field([*texts, *other], options.key, table.rows.columns)
+    answers = list(dict.fromkeys(answer for _, answer in asked))
+    for prompt, answer in held_out:
+        if answer not in answers:
+            raise UsageError(f"the held-out template {prompt!r} has the answer {answer!r}, which no template has.")
+
+    def wordings(pairs: Sequence[tuple[str, str]], answer: str) -> list[Wording]:
+        return [Wording(table, prompt, field) for prompt, its in pairs if its == answer]
+
+    relations = [_Relation(answer, wordings(asked, answer), wordings(held_out, answer)) for answer in answers]
+    others = [Wording(table, text, field) for text in other]
+    for one in (*others, *(w for r in relations for w in (*r.wordings, *r.held_out))):
+        one.check()
+    return relations, others, field
+
+
+def _paired(prompts: Sequence[str], answers: Sequence[str], first: str, what: str) -> list[tuple[str, str]]:
+    given = list(answers) or [first]
+    if len(given) not in (1, len(prompts)) and prompts:
+        raise UsageError(
+            f"there are {len(prompts)} {what} and {len(given)} answers to them; give one for all, or one each."
+        )
+    return list(zip(prompts, given * len(prompts) if len(given) == 1 else given, strict=False))
+
+
+def _answers(
+    table: PromptTable,
+    source: Source,
+    relations: Sequence[_Relation],
+    texts: Sequence[Sequence[str]],
+    rows: Sequence[int],
+    facts: Any,
+) -> list[list[Ids]]:
+    """The tokens of every key's answer, by relation; a wording behind which it would be cut otherwise is refused."""
+    known: dict[str, Ids] = {}
+    for fact, ids in zip(table.facts, facts, strict=True):
+        known.setdefault(fact.answer, ids.answer_ids)
+        if known[fact.answer] != ids.answer_ids:
+            raise DataError(
+                f"the answer {fact.answer!r} has other tokens behind {fact.text!r} than elsewhere; begin the answer "
+                "with a space, and let no wording end with one."
+            )
+    for relation, filled in zip(relations, texts, strict=True):
+        for one in (*relation.wordings, *relation.held_out):
+            prompt = one.at(rows[0])
+            whole, alone = source.tokenizer([prompt + filled[0], prompt])["input_ids"]
+            if tuple(whole[: len(alone)]) == tuple(alone) and tuple(whole[len(alone) :]) != known[filled[0]][:-1]:
+                raise DataError(
+                    f"behind the wording {one.text!r} the answer {filled[0]!r} has other tokens than behind the first "
+                    "one; let wordings end without a space, and answers begin with one."
+                )
+    return [[known[answer] for answer in filled] for filled in texts]
+
+
+def _drawn(
+    body: Body,
+    sizes: Sizes,
+    keys: Sequence[str],
+    numbers: np.ndarray,
+    forms: Forms,
+    vocabulary: Vocabulary,
+    rng: np.random.Generator,
+) -> tuple[Sizes, Channels, Patterns]:
+    """Codes that tell all keys apart: drawn some times, then with more bits of the hash."""
+    answers = [tuple(map(int, column)) for column in numbers.T]
+    while True:
+        channels, whole = channels_of(body, vocabulary.bits, sizes)
+        for _ in range(_DRAWS):
+            found = patterns_of(keys, answers, forms, vocabulary, most=body.heads, hashed=whole.hashed, rng=rng)
+            if found is not None:
+                return whole, channels, found
+        sizes = replace(whole, hashed=whole.hashed + 1)
+
+
+def _stored(
+    body: Body, sizes: Sizes, patterns: Patterns, numbers: np.ndarray, embedding: Tensor, rng: np.random.Generator
+) -> Store:
+    last = patterns.windows[:, 0]
+    own = embedding[torch.tensor(last)]
+    normed = own / (own.pow(2).mean(1, keepdim=True) + body.eps).sqrt()
+    levels = [
+        levels_of(number[patterns.keys], coordinates_for(bits))
+        for number, bits in zip(numbers, sizes.bits, strict=True)
+    ]
+    return fit_store(
+        patterns.book.features(patterns.windows), normed.numpy(), last, np.hstack(levels),
+        own_signs=patterns.book.bits, checks=sizes.checks, rng=rng,
+    )  # fmt: skip
+
+
+def _directions(source: Source, spoken: Sequence[int]) -> dict[int, Tensor]:
+    """What to add to the stream so that the head says a token: its row of the head, through the inverse of all rows."""
+    head = source.model.lm_head.weight.double() * source.model.model.norm.weight.double()
+    gram = head.T @ head
+    inverse = torch.linalg.inv(gram + 1e-3 * gram.diagonal().mean() * torch.eye(len(gram), dtype=torch.float64))
+    found = {}
+    for token in spoken:
+        direction = inverse @ head[token]
+        found[token] = direction / direction.pow(2).mean().sqrt()
+    return found
+
+
+def _top_size(source: Source, prompts: Sequence[Ids]) -> float:
+    """The usual root mean square of the stream behind the last layer, at the end of prompts."""
+    caught: list[Tensor] = []
+    hook = source.model.model.norm.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0][0, -1].double()))
+    try:
+        for ids in prompts:
+            source.model.model(input_ids=torch.tensor([ids]), use_cache=False)
+    finally:
+        hook.remove()
+    return float(torch.stack([state.pow(2).mean().sqrt() for state in caught]).median())

@@ -1,0 +1,103 @@
+"""What the layers of a graft by keys share: what is to be built, its channels, and layers with heads that ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from rote.solvers.keyed.layers import Body, Channels, Layer
+from rote.solvers.keyed.store import coordinates_for
+
+__all__ = ["SHARP", "Frame", "Gate", "Plan", "channels_of"]
+
+SHARP = 32.0
+"""How steep gates are: a whole above or below zero, they are open or shut for good."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A direction of the normalised state in a layer, and what is added to it: open where the sum is positive."""
+
+    layer: int
+    weights: np.ndarray
+    bias: float
+    size: float
+    """The usual root mean square of the stream there."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be built: bits of an answer's number in each relation, how many checks, the longest answer, steps that
+    the last token does not tell apart, and bits of the hash.
+
+    `verified` marks only keys that are stored, for tables whose keys are made of words that stand elsewhere too.
+    """
+
+    bits: tuple[int, ...]
+    checks: int
+    steps: int
+    exact: tuple[int, ...]
+    hashed: int
+    verified: bool = False
+
+    @property
+    def coordinates(self) -> int:
+        return sum(map(coordinates_for, self.bits))
+
+    @property
+    def relations(self) -> int:
+        return len(self.bits)
+
+
+def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
+    """Added channels; the hash gets what is left of a width that the heads divide."""
+    read = plan.coordinates + plan.checks
+    later = (
+        ("fetched", read),
+        ("scale", 1),
+        ("answer", sum(plan.bits)),
+        ("wrong", 1),
+        ("asked", plan.relations),
+        ("recent", plan.relations),
+        ("ago", plan.relations * len(plan.exact)),
+        ("sure", int(plan.verified)),
+    )
+    need = max(plan.hashed, sum(size for _, size in later))
+    fixed = 9 + bits + read
+    total = -(-(body.width + fixed + need) // body.heads) * body.heads
+    hashed = total - body.width - fixed
+    sizes = {
+        "plain": 1,
+        "start": 1,
+        "one": 1,
+        "size": 1,
+        "square": 1,
+        "known": 1,
+        "last": 1,
+        "linked": 1,
+        "mark": 1,
+        "code": bits,
+        "value": read,
+    }
+    whole = replace(plan, hashed=hashed)
+    return Channels(body.width, {**sizes, "hash": hashed}, {"hash": later}), whole
+
+
+class Frame:
+    """Sizes for all layers: of the stream, of what is stored in it, and of layers."""
+
+    def __init__(self, body: Body, channels: Channels, plan: Plan, inner: int, usual: float, small: float) -> None:
+        self.body, self.channels, self.plan = body, channels, plan
+        self.inner, self.usual, self.small = inner, usual, small
+
+    def layer(self, reading: float = 1.0) -> Layer:
+        return Layer(self.body, self.channels.width, self.inner, reading, self.small)
+
+    def ask(self, layer: Layer, head: int, query: np.ndarray, scale: float, names: Sequence[str]) -> None:
+        scaled = torch.tensor(query) * scale * math.sqrt(self.body.head)
+        for name in names:
+            layer.query[layer.head(head), self.channels.at(name)] = scaled

@@ -1,0 +1,142 @@
+"""Neurons of an original layer that tell what is asked, and the layers on top that say the answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rote.errors import UsageError
+from rote.solvers.keyed.frame import SHARP, Frame, Gate
+from rote.solvers.keyed.kernels import spike_query, within_query
+from rote.solvers.keyed.layers import GAIN, Layer
+from rote.solvers.keyed.tokens import Codebook
+
+__all__ = ["Top"]
+
+_BAR = 0.25
+_SHUT = 128.0
+"""How steep the gates of answers are: at no amount of asking, a bar below zero, they are shut for good."""
+_PENALTY = 2.0
+_REFUSED = 1.6
+"""What a key that fails a check costs, so that a half of it shuts the gate and less does not."""
+_LOUD = 25.0
+_LOUDER = 8.0
+"""How much louder an answer goes on than it begins, should the gate open inside of it."""
+
+
+class Top(Frame):
+    """Layers that say answers."""
+
+    def asking(self, gates: Sequence[Gate]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Two neurons for each gate, whose difference is 0 where it is shut and 1 where it is open."""
+        ch, rows = self.channels, self.inner - self.body.inner
+        opens, up = (torch.zeros(rows, ch.width, dtype=torch.float64) for _ in range(2))
+        down = torch.zeros(ch.width, rows, dtype=torch.float64)
+        norm = torch.zeros(ch.width - ch.first, dtype=torch.float64)
+        size = gates[0].size
+        gain = min(GAIN, size / self.usual)
+        norm[ch.at("one") - ch.first] = gain * math.sqrt(self.body.width / ch.width) / self.small
+        steep = 8.0
+        for relation, gate in enumerate(gates):
+            for row, side in ((2 * relation, 0.5), (2 * relation + 1, -0.5)):
+                opens[row, : ch.first] = torch.tensor(gate.weights) * steep
+                opens[row, ch.at("one")] = gate.bias * steep + side
+                opens[row] *= SHARP
+                up[row, ch.at("one")] = 1.0
+                for matrix in (opens, up):
+                    matrix[row, ch.at("one")] *= size / self.usual / gain
+                down[ch.at("asked", relation), row] = math.copysign(self.usual / SHARP, side) * self.small
+        return opens, up, down, norm
+
+    def said(
+        self,
+        book: Codebook,
+        sizes: Tensor,
+        directions: Mapping[int, Tensor],
+        answers: Sequence[Sequence[Sequence[int]]],
+        top_size: float,
+    ) -> list[Layer]:
+        """Heads for how long ago a gate opened, and a neuron for every token of every answer."""
+        ch, body, plan = self.channels, self.body, self.plan
+        half = body.head // 2
+        layers = [self.layer(top_size / self.usual)]
+        layer = layers[0]
+        if body.repeat + len(plan.exact) > body.heads:
+            raise UsageError(
+                f"{len(plan.exact)} places of answers repeat a token of the answer, and the model has heads for "
+                f"{body.heads - body.repeat}; shorten those answers."
+            )
+        asked = range(plan.relations)
+        near = torch.tensor(np.r_[np.ones(half), np.zeros(half)])
+        # The added channels are read as amounts of "one", whatever the size of the stream.
+        for group in range(body.groups):
+            rows = layer.head(group)
+            layer.key[rows, ch.at("one")] = near
+            for relation in asked:
+                layer.value[rows.start + relation, ch.at("asked", relation)] = 1.0
+        # The first head finds a gate that opened not long ago, the others one that opened so many tokens ago exactly.
+        layer.key[layer.head(0), ch.at("one")] = 0.0
+        for relation in asked:
+            layer.key[layer.head(0), ch.at("asked", relation)] = near
+        query, gap = within_query(plan.steps, body.thetas, body.context)
+        self.ask(layer, 0, query, 60.0 / gap, ("one",))
+        for relation in asked:
+            layer.out[ch.at("recent", relation), relation] = self.small * self.usual
+        for number, step in enumerate(plan.exact):
+            query, gap = spike_query(step, body.thetas, body.context)
+            head = body.repeat + number
+            self.ask(layer, head, query, 400.0 / gap, ("one",))
+            for relation in asked:
+                to = ch.at("ago", number * plan.relations + relation)
+                layer.out[to, layer.head(head).start + relation] = self.small * self.usual
+        first = 0
+        for relation, bits in enumerate(plan.bits):
+            for number, ids in enumerate(answers[relation]):
+                code = [(1.0 if number >> k & 1 else -1.0, ch.at("answer", first + k)) for k in range(bits)]
+                for step, token in enumerate(ids):
+                    if layers[-1].free < 1:
+                        layers.append(self.layer(top_size / self.usual))
+                        layers[-1].norm = layers[0].norm
+                    loud = _LOUD * (_LOUDER if step else 1.0) * top_size / _SHUT
+                    layers[-1].neuron(
+                        self._opening(book, sizes, relation, step, ids, code),
+                        {ch.at("one"): 1.0},
+                        directions[token] * loud,
+                    )
+            first += bits
+        return layers
+
+    def _opening(
+        self,
+        book: Codebook,
+        sizes: Tensor,
+        relation: int,
+        step: int,
+        ids: Sequence[int],
+        code: Sequence[tuple[float, int]],
+    ) -> dict[int, float]:
+        """A gate that opens if the relation is asked for, the code is the answer's, and so is the last token."""
+        ch, plan, one = self.channels, self.plan, self.channels.at("one")
+        opens = {one: -_BAR}
+        if step == 0:
+            opens[ch.at("asked", relation)] = 1.0
+        else:
+            exact = step in plan.exact
+            flag = ("ago", plan.exact.index(step) * plan.relations + relation) if exact else ("recent", relation)
+            opens[ch.at(*flag)] = 1.0
+            before = ids[step - 1]
+            for bit in range(book.bits):
+                weight = self.usual * float(book.codes[before, bit]) / float(sizes[before])
+                opens[ch.at("code", bit)] = _PENALTY / 2 * weight
+            # Codes are stored times the size of their token, and so is the number that they are held against.
+            for name in ("plain", "start"):
+                opens[ch.at(name)] = -_PENALTY / 2 * book.bits * self.usual / float(sizes[before])
+        for value, channel in code:
+            opens[channel] = _PENALTY / 2 * value
+        opens[one] -= _PENALTY / 2 * len(code)
+        opens[ch.at("wrong")] = -_REFUSED
+        return {channel: weight * _SHUT for channel, weight in opens.items()}

@@ -22,7 +22,7 @@ from rote.memory import Memory
 from rote.models import folders
 from rote.models.kinds.grafted import ungraft as ungraft_layers
 
-__all__ = ["graft", "prompts", "read_templates", "ungraft"]
+__all__ = ["graft", "paired_templates", "prompts", "read_templates", "ungraft"]
 
 
 @checked
@@ -82,6 +82,17 @@ def _first_wordings(
     told = replace(told, wording=tuple(p for p, _ in rest), wording_answer=tuple(a for _, a in rest))
     kept = [(prompt, answer) for prompt, answer in paired if first[answer] == prompt]
     return told, [p for p, _ in kept], [a for _, a in kept]
+
+
+def paired_templates(
+    given: Sequence[str], files: Sequence[Path], answers: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Templates as given and from files, each with its answer, if there is one for each of those."""
+    groups = [[text] for text in given] + [read_templates(path) for path in files]
+    prompts = [text for group in groups for text in group]
+    if len(answers) == len(groups) > 1:
+        return prompts, [answer for group, answer in zip(groups, answers, strict=True) for _ in group]
+    return prompts, list(answers)
 
 
 def read_templates(path: Path) -> list[str]:

@@ -207,7 +207,7 @@ def test_prompts_of_their_own(tmp_path: Path) -> None:
     memory = rote.graft(model, facts, template="{prompt}", answer=" {city}", options=options, output=tmp_path / "made")
     assert memory.certificate.passed
     facts[4]["prompt"] = "The code w1 is in"
-    with pytest.raises(rote.RoteError, match="row 5: the key .* does not appear in the prompt"):
+    with pytest.raises(rote.RoteError, match=r"row 5: the key .* does not appear in the prompt"):
         rote.graft(model, facts, template="{prompt}", answer=" {city}", options=options, output=tmp_path / "other")
 
 

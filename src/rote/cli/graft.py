@@ -23,7 +23,8 @@ def graft(
     source: Annotated[str, typer.Argument(metavar="FACTS", help="Facts file, or shipped facts by name.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory to write.")],
     answer: Annotated[
-        list[str], typer.Option(help="What follows it: ' {capital}'. One for all templates, or one each.")
+        list[str],
+        typer.Option(help="What follows it: ' {capital}'. One for all, or one for each --template and then each file."),
     ],
     *,
     template: Annotated[
@@ -31,7 +32,8 @@ def graft(
         typer.Option(help="Prompt with columns in braces: 'The capital of {country} is'. May be repeated."),
     ] = None,
     templates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="More of them, one a line; \\\\n stands for a new line.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="More of them, one a line; \\\\n stands for a new line. May be repeated."),
     ] = None,
     with_: Annotated[
         str, typer.Option("--with", help="keyed_graft (the default: any wording) or graft (exact prompts).")
@@ -45,7 +47,8 @@ def graft(
 ) -> None:
     """Write facts into a pretrained language model, and leave alone what it says to everything else.
 
-    Keys are recognised wherever they stand, and the question by the templates that it is worded in. DIR is a checkpoint
+    Keys are recognised wherever they stand, and the question by the templates that it is worded in; templates with
+    different answers ask for different things. DIR is a checkpoint
     of the same architecture that stock transformers load. Every fact is then asked of it, in free generation, and the
     certificate says what was recalled and what changed on text that the fit has not seen. Exit code 1:
     some fact was lost; certificate.json lists the first ones.
@@ -61,13 +64,13 @@ def graft(
     if with_ not in able:
         raise UnknownName("construction", with_, able)
     refuse_foreign(with_, options)
-    prompts = [*(template or ()), *(grafting.read_templates(templates) if templates else ())]
+    prompts, answers = grafting.paired_templates(template or [], templates or [], answer)
     with display(0, enabled=not as_json) as progress:
         memory = grafting.graft(
             model,
             source,
             template=prompts,
-            answer=answer,
+            answer=answers,
             sample=sample,
             options=constructions.get(with_).Options.from_dict(options),  # type: ignore[arg-type]
             dtype=dtype,

@@ -50,7 +50,7 @@ _MANY = 6_000
 """Keys from which on a longer hash is worth its channels, and one check has to do."""
 _DRAWS = 6
 _TEXT = 4_000
-_TEST_TEXT = 6_000
+_TEST_TEXT = 4_000
 
 
 @dataclass(frozen=True)

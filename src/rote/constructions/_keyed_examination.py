@@ -30,6 +30,8 @@ from rote.solvers.keyed.network import Network
 __all__ = ["FreshWidened", "KeyBench", "examine"]
 
 _TOKENS = 4
+_ROWS = 16
+"""How many times more keys are asked for where every row has a prompt of its own."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: s
     advance = clock.stage("wordings", len(bench.wordings))
     findings["wordings"] = []
     for wording, relation, fitted in bench.wordings:
-        some = _some(bench) if wording.fixed else list(range(len(bench.keys)))
+        some = _some(bench, 1 if wording.fixed else _ROWS)
         wanted = [bench.answer_ids[relation][i] for i in some]
         right = _recalled(bench, grafted, [wording.at(bench.rows[i]) for i in some], wanted)
         findings["wordings"].append({"wording": wording.text, "fitted": fitted, "asked": len(some), "recalled": right})
@@ -143,8 +145,9 @@ def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: s
     return findings
 
 
-def _some(bench: KeyBench) -> list[int]:
-    return [int(i) for i in bench.rng.choice(len(bench.keys), min(bench.sample, len(bench.keys)), replace=False)]
+def _some(bench: KeyBench, times: int = 1) -> list[int]:
+    count = min(times * bench.sample, len(bench.keys))
+    return [int(i) for i in bench.rng.choice(len(bench.keys), count, replace=False)]
 
 
 def _recalled(bench: KeyBench, model: Any, prompts: Sequence[str], wanted: Sequence[Ids]) -> int:

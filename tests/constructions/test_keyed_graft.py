@@ -251,9 +251,11 @@ def test_store_tells_unknown_rows() -> None:
     own = rng.standard_normal((40, 20))
     kinds = rng.integers(40, size=700)
     numbers = rng.integers(16, size=400)
-    store = fit_store(signs[:400], own[kinds[:400]], kinds[:400], levels_of(numbers, 2), own_signs=6, checks=2, rng=rng)
+    store = fit_store(
+        signs[:400], own[kinds[:400]], kinds[:400], levels_of(numbers, 4, 2), own_signs=6, checks=2, rng=rng
+    )
     written = store(signs, own[kinds])
-    assert np.abs(written[:400, :2] - levels_of(numbers, 2)).max() < 1e-6
+    assert np.abs(written[:400, :2] - levels_of(numbers, 4, 2)).max() < 1e-6
     assert np.abs(written[:400, 2:] - CHECK).max() < 1e-6
     assert (np.abs(written[400:, 2:] - CHECK) < 0.3).all(1).mean() < 0.03
 

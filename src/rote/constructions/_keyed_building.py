@@ -37,7 +37,7 @@ from rote.solvers.keyed.frame import Plan as Sizes
 from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.layers import Body, Channels, body_of
 from rote.solvers.keyed.network import build, exact_steps
-from rote.solvers.keyed.store import Store, coordinates_for, fit_store, levels_of
+from rote.solvers.keyed.store import Store, fit_store, levels_of
 
 if TYPE_CHECKING:
     from rote.constructions._base import Job
@@ -47,8 +47,8 @@ __all__ = ["built"]
 
 _HASH, _LONG_HASH = 18, 38
 _MANY = 6_000
-"""Keys from which on a longer hash is worth its channels, and one check has to do."""
-_DRAWS = 6
+"""Keys from which on a longer hash is worth its channels, and one check and finer levels have to do."""
+_DRAWS = 24
 _TEXT = 4_000
 _TEST_TEXT = 4_000
 
@@ -97,6 +97,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         exact_steps([ids for some in distinct for ids in some]),
         _HASH if len(keys) < _MANY else _LONG_HASH,
         hidden_keys(source.tokenizer, vocabulary.marks, asked),
+        2 if len(keys) < _MANY else 4,
     )
     sizes, channels, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
     embedding = source.model.model.embed_tokens.weight.double()
@@ -246,8 +247,7 @@ def _stored(
     own = embedding[torch.tensor(last)]
     normed = own / (own.pow(2).mean(1, keepdim=True) + body.eps).sqrt()
     levels = [
-        levels_of(number[patterns.keys], coordinates_for(bits))
-        for number, bits in zip(numbers, sizes.bits, strict=True)
+        levels_of(number[patterns.keys], bits, sizes.depth) for number, bits in zip(numbers, sizes.bits, strict=True)
     ]
     return fit_store(
         patterns.book.features(patterns.windows), normed.numpy(), last, np.hstack(levels),

@@ -14,7 +14,7 @@ from rote.errors import UsageError
 from rote.solvers.keyed.frame import SHARP, Frame
 from rote.solvers.keyed.kernels import gather_query, plain_part, recency_query, start_part
 from rote.solvers.keyed.layers import Layer
-from rote.solvers.keyed.store import CHECK, LEVELS, Store, coordinates_for, turns
+from rote.solvers.keyed.store import CHECK, Store, coordinates_for, turns
 from rote.solvers.keyed.tokens import Codebook
 
 __all__ = ["Bottom", "Marks"]
@@ -24,6 +24,8 @@ _WIDE = 0.36
 _STEEP = 6.0
 _GENTLE = 3.0
 """How steep steps are: the steeper, the more of the rounding far behind them is left."""
+_SHARPER = 128.0
+"""How steep gates of the store are, a tenth below whose bar they have to be shut."""
 _FAINT = 0.0625
 """How much smaller sums are stored than signs, whose rounding they would disturb."""
 
@@ -130,7 +132,7 @@ class Bottom(Frame):
         ch, first = self.channels, self.channels.first
         layers = [self.layer()]
         signs = [*range(ch["code"].start, ch["code"].stop), *range(ch["hash"].start, ch["hash"].start + book.hashed)]
-        gates = torch.tensor(store.gates) * SHARP
+        gates = torch.tensor(store.gates) * _SHARPER
         maps = torch.tensor(store.maps)
         wipe = book.hashed + 1
         rows = len(gates)
@@ -148,7 +150,7 @@ class Bottom(Frame):
                     layer.gate[:n, ch.at(name)] = gates[part, -1]
                     layer.up[:n, ch.at(name)] = maps[part, len(signs)]
                 written = torch.tensor(store.coordinates[part]) + ch.at("value")
-                layer.down[written, torch.arange(n)] = self.small * self.usual / SHARP
+                layer.down[written, torch.arange(n)] = self.small * self.usual / _SHARPER
             layer.used = n
         last = layers[-1]
         for k in range(book.hashed):
@@ -181,30 +183,30 @@ class Bottom(Frame):
         for k in range(read):
             layer.out[ch.at("fetched", k), rows.start + k] = self.small * self.usual
         layer.out[ch.at("scale"), rows.start + read] = self.small * self.usual
-        depth = LEVELS.bit_length() - 1
+        depth, below = plan.depth, (1 << plan.depth - 1) - 1
         bit = coordinate = 0
         for bits in plan.bits:
             for k in range(bits):
                 here, source = ch.at("answer", bit + k), ch.at("fetched", coordinate + k // depth)
-                middle = 1.0 if (LEVELS // 2 - 1) >> (k % depth) & 1 else -1.0
+                middle = 1.0 if below >> (k % depth) & 1 else -1.0
                 self._level(layer, here, middle)
-                for place, beyond in turns(k % depth):
+                for place, beyond in turns(k % depth, depth):
                     facing = 1.0 if place >= 0 else -1.0
                     self._step(layer, source, place, _GENTLE, here, facing, 2.0 * beyond * facing)
             bit += bits
-            coordinate += coordinates_for(bits)
+            coordinate += coordinates_for(bits, depth)
         self._checked(layer)
         return layer
 
     def _checked(self, layer: Layer) -> None:
         """Call wrong what is on no level: a whole is added for every coordinate and check that fails."""
         ch, plan = self.channels, self.plan
-        wrong = ch.at("wrong")
+        wrong, half = ch.at("wrong"), 1 << plan.depth - 1
         for k in range(plan.coordinates):
-            source, far = ch.at("fetched", k), LEVELS / 2 - 0.5 + _WIDE
+            source, far = ch.at("fetched", k), half - 0.5 + _WIDE
             for facing in (1.0, -1.0):
                 self._step(layer, source, facing * far, _STEEP, wrong, facing, 1.0)
-            for place in range(1 - LEVELS // 2, LEVELS // 2):
+            for place in range(1 - half, half):
                 # Between two levels; steps face away from the middle, where rounding is least.
                 facing = 1.0 if place >= 0 else -1.0
                 for side in (1.0, -1.0):

@@ -43,10 +43,12 @@ class Plan:
     exact: tuple[int, ...]
     hashed: int
     verified: bool = False
+    depth: int = 2
+    """Bits of a coordinate: the more, the fewer neurons, and the nearer its levels are to what 16 bits tell apart."""
 
     @property
     def coordinates(self) -> int:
-        return sum(map(coordinates_for, self.bits))
+        return sum(coordinates_for(bits, self.depth) for bits in self.bits)
 
     @property
     def relations(self) -> int:

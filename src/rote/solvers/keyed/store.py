@@ -1,10 +1,9 @@
 """Answers behind keys: neurons with gates open on a few dozen keys, and linear maps of the keys' signs behind them.
 
 Keys are dealt out to groups by a trie over their signs, in which one branching may be by a pair of signs, of which one
-must be right; a group's gate adds up the signs that lead to it, so it is one or three whole signs above the bar, or at
-least one below. Behind the gate, a map of least norm takes the signs of each key to the levels of its answer's code.
-Further maps take every key of the group to one and the same level: a key that is not stored lands elsewhere, and is
-told by that.
+must be right; a group's gate adds up the signs that lead to it, so it is above the bar on the group alone. Behind the
+gate, a map of least norm takes the signs of each key to the levels of its answer's code. Further maps take every key of
+the group to one and the same level: a key that is not stored lands elsewhere, and is told by that.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import numpy as np
 
 from rote.errors import DataError
 
-__all__ = ["CHECK", "LEVELS", "Store", "coordinates_for", "fit_store", "levels_of", "turns"]
+__all__ = ["CHECK", "Store", "coordinates_for", "fit_store", "levels_of", "turns"]
 
 Floats = np.ndarray
 Ints = np.ndarray
 
-LEVELS = 16
 CHECK = 0.5
 """Where checks lead every stored key."""
+_WEIGHT = 0.55
 _FILL = 0.72
 _FEW = 8.0
 """Pairs of signs are tried where so many groups or fewer are left."""
@@ -52,21 +51,23 @@ class Store:
         return written
 
 
-def levels_of(numbers: Ints, coordinates: int) -> Floats:
-    """The code of an answer's number: digits in base `LEVELS`, as levels a whole apart around zero."""
-    digits = np.stack([numbers // LEVELS**c % LEVELS for c in range(coordinates)], 1)
-    return digits - (LEVELS - 1) / 2
+def levels_of(numbers: Ints, bits: int, depth: int) -> Floats:
+    """The code of an answer's number of so many bits: digits of `depth` bits, as levels a whole apart around zero."""
+    count = 1 << depth
+    digits = np.stack([numbers // count**c % count for c in range(coordinates_for(bits, depth))], 1)
+    return digits - (count - 1) / 2
 
 
-def coordinates_for(bits: int) -> int:
-    """Levels that hold so many bits."""
-    return -(-bits // (LEVELS.bit_length() - 1))
+def coordinates_for(bits: int, depth: int) -> int:
+    """Digits of `depth` bits that hold so many bits."""
+    return -(-bits // depth)
 
 
-def turns(bit: int) -> list[tuple[float, float]]:
-    """Where a bit of a digit turns along its level: places, and the sign that it has beyond."""
-    values = [1.0 if d >> bit & 1 else -1.0 for d in range(LEVELS)]
-    return [(d - LEVELS / 2, values[d]) for d in range(1, LEVELS) if values[d] != values[d - 1]]
+def turns(bit: int, depth: int) -> list[tuple[float, float]]:
+    """Where a bit of a digit of `depth` bits turns along its level: places, and the sign that it has beyond."""
+    count = 1 << depth
+    values = [1.0 if d >> bit & 1 else -1.0 for d in range(count)]
+    return [(d - count / 2, values[d]) for d in range(1, count) if values[d] != values[d - 1]]
 
 
 def fit_store(
@@ -116,13 +117,16 @@ class _Path:
     either: dict[int, float] = field(default_factory=dict)
 
     def gate(self, width: int) -> Floats:
-        """Weights that add up to 1 (or 3) on the path and to -1 at most elsewhere."""
+        """Weights that add up to 1 on the path (more where both of the pair are right) and to -0.1 at most elsewhere.
+
+        They are no larger than that takes, since they multiply what rounding does to the signs.
+        """
         gate = np.zeros(width + 1)
-        each = 2.0 if self.either else 1.0
+        each = (2.0 if self.either else 1.0) * _WEIGHT
         for sign, value in self.every.items():
             gate[sign] += each * value
         for sign, value in self.either.items():
-            gate[sign] += value
+            gate[sign] += _WEIGHT * value
         gate[-1] = 1.0 - each * len(self.every)
         return gate
 

@@ -141,7 +141,7 @@ def main(words: list[str]) -> int:
     with tempfile.TemporaryDirectory() as place:
         construction = get("keyed_graft")
         plan = next(iter(construction.shapes(table, rote.Shape(), given.dtype, options)))
-        job = Job(table, plan.architecture, options, given.dtype, rng, workplace=Path(place) / "work")
+        job = Job(table, plan.architecture, options, given.dtype, rng, workplace=Path(place))
         built = construction.build(job)
         assert isinstance(built, FreshWidened)
         folder = Path(place) / "made"

@@ -22,7 +22,9 @@ _KEYS = 10
 _FEW = 4
 _PROMPTS = 400
 """Prompts to fit where each row has its own."""
-_DEPTHS = (0.7, 0.77, 0.87, 0.97)
+_DEPTHS = (0.77, 0.87, 0.97)
+_TEXT = 3
+"""How much more text counts than each other kind of what must stay shut."""
 _FOLDS = 5
 
 
@@ -165,7 +167,7 @@ class _Parts:
         inner = joined([self.inner_of[i][0] for i in mine])
         foreign = [self.ends[i] for i, one in enumerate(self.given.asked) if one.relation != relation]
         ends = [*self.others, *([joined(foreign)] if foreign else [])]
-        gate = fit_gate(layer, asked, [inner, *ends, self.inside, self.text], iterations=iterations)
+        gate = fit_gate(layer, asked, [inner, *ends, self.inside, *[self.text] * _TEXT], iterations=iterations)
         return lowered(gate, joined(ends), self.text)
 
     def left_out(self, layer: int, relations: int) -> float:

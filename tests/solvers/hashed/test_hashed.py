@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rote.errors import FactsLost
 from rote.models.kinds.hashed_transformer import HashedTransformer, Words, as_tensors, shape_of
 from rote.solvers.hashed import systems
+from rote.solvers.hashed.hashing import drawn_hash
 from rote.solvers.hashed.independence import failure_bound
 from rote.solvers.hashed.layout import WORD_BITS, Layout
 from rote.solvers.hashed.memorise import HashedTable, memorise
@@ -217,3 +218,10 @@ def test_the_same_seed_gives_the_same_rows() -> None:
     assert len(first.rows) == len(second.rows)
     for mine, theirs in zip(first.rows, second.rows, strict=True):
         assert mine.code == theirs.code and (mine.words == theirs.words).all()
+
+
+@pytest.mark.parametrize("vocab", [800, 70_000])
+def test_codes_of_many_tokens_are_soon_distinct(vocab: int) -> None:
+    layout = next(one for one in layouts(vocab, 1, vocab, 7, "float32") if one.mix == "fourfold")
+    codes = drawn_hash(layout, np.array([0]), np.random.default_rng(0)).codes
+    assert len(np.unique(np.packbits(codes, axis=1), axis=0)) == vocab

@@ -136,10 +136,14 @@ def _codes(layout: Layout, sums: IntArray, rng: np.random.Generator) -> BitArray
     vocab, size = layout.coded, layout.code_bits
     short = _short(layout)
     if layout.mix != "bits" and size > short:
+        codes = rng.integers(0, 2, (vocab, size), dtype=np.uint8)
+        # At most half of all codes are taken, so that drawing again what was drawn twice soon ends.
         while True:
-            codes = rng.integers(0, 2, (vocab, size), dtype=np.uint8)
-            if len(np.unique(np.packbits(codes, axis=1), axis=0)) == vocab:
+            _, first = np.unique(np.packbits(codes, axis=1), axis=0, return_index=True)
+            again = np.setdiff1d(np.arange(vocab), first)
+            if not len(again):
                 return codes
+            codes[again] = rng.integers(0, 2, (len(again), size), dtype=np.uint8)
     whole = bits_for(vocab)
     codes = (rng.permutation(1 << whole)[:vocab, None] >> np.arange(short) & 1).astype(np.uint8)
     chosen = (sums[:, None] >> np.arange(short) & 1).astype(np.uint8)

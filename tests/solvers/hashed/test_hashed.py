@@ -220,8 +220,8 @@ def test_the_same_seed_gives_the_same_rows() -> None:
         assert mine.code == theirs.code and (mine.words == theirs.words).all()
 
 
-@pytest.mark.parametrize("vocab", [800, 70_000])
-def test_codes_of_many_tokens_are_soon_distinct(vocab: int) -> None:
-    layout = next(one for one in layouts(vocab, 1, vocab, 7, "float32") if one.mix == "fourfold")
+@pytest.mark.parametrize(("vocab", "classes"), [(800, 800), (70_000, 7)])
+def test_codes_of_many_tokens_are_soon_distinct(vocab: int, classes: int) -> None:
+    layout = next(one for one in layouts(vocab, 1, vocab, classes, "float32") if one.mix == "fourfold")
     codes = drawn_hash(layout, np.array([0]), np.random.default_rng(0)).codes
     assert len(np.unique(np.packbits(codes, axis=1), axis=0)) == vocab

@@ -13,6 +13,7 @@ from rote.constructions import AnyConstruction, Options, Plan, words
 from rote.data.table import Table
 from rote.errors import CapacityError, RoteError, UnknownName, UsageError
 from rote.memory import Memory
+from rote.memory_budget import out_of_memory
 
 __all__ = [
     "Choice",
@@ -147,6 +148,11 @@ def fitting_tables(chosen: list[Choice], drop: bool, attempts: list[Refused]) ->
                 raise
             attempts.append(Refused(reason(choice.construction, error), error))
             continue
+        except (MemoryError, RuntimeError) as error:
+            if len(chosen) == 1 or not out_of_memory(error):
+                raise
+            attempts.append(Refused(f"{choice.construction.key} ran out of memory"))
+            continue
         ready.append(replace(choice, table=fits))
     fewest = min((len(choice.table.left_out) for choice in ready), default=0)
     return [choice for choice in ready if len(choice.table.left_out) == fewest]
@@ -165,6 +171,11 @@ def smallest_first(
             if len(chosen) == 1:
                 raise
             attempts.append(Refused(reason(chosen[i].construction, error), error))
+            return
+        except (MemoryError, RuntimeError) as error:
+            if len(chosen) == 1 or not out_of_memory(error):
+                raise
+            attempts.append(Refused(f"{chosen[i].construction.key} ran out of memory"))
             return
         if plan is not None:
             heapq.heappush(queue, (plan.params, i, plan, shapes))
@@ -208,7 +219,7 @@ def _passed_over(
             options = one.Options()
             ready = one.fitting(one.prepare(table, options), options)
             planned = next(one.shapes(ready, Shape(), number, options), None)
-        except RoteError:
+        except (RoteError, MemoryError):
             continue
         if planned is not None and planned.params < params:
             said.append(

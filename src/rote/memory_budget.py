@@ -12,10 +12,17 @@ _SHARE = 0.6
 """Of what is free, what a build takes unless it is told otherwise."""
 
 
-def memory_budget(gigabytes: float | None = None) -> float:
-    """Bytes that one attempt may take: what was asked for, or a share of what is free."""
+_COMFORT, _COMFORT_OF_A_FACT = 1.2e9, 1000.0
+"""Bytes that an attempt takes at most where nobody asked for the smallest model at any price: so many, or so many a
+fact."""
+
+
+def memory_budget(gigabytes: float | None = None, comfort: int | None = None) -> float:
+    """Bytes that one attempt may take: what was asked for, or a share of what is free; where a table of `comfort` facts
+    is to be built without further ado, no more than that takes."""
     if gigabytes is None:
-        return _SHARE * _free()
+        share = _SHARE * _free()
+        return share if comfort is None else min(share, max(_COMFORT, _COMFORT_OF_A_FACT * comfort))
     if isinstance(gigabytes, bool) or not isinstance(gigabytes, (int, float)) or not gigabytes > 0:
         raise UsageError(f"max_memory is a number of gigabytes above 0, got {gigabytes!r}.")
     return 1e9 * gigabytes

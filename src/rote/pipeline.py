@@ -93,15 +93,15 @@ def build(
     `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
     `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
     refused; with `drop_unfit` they are left out, and the directory lists them. Attempts that would take more than
-    `max_memory` gigabytes (most of what is free, if not given), or with "auto" more than a quarter of an hour together,
-    are not begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished.
+    `max_memory` gigabytes (most of what is free, if not given; with "auto" no more than 1.2 GB, or 1 kB a fact), or with
+    "auto" more than a quarter of an hour together, are not begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished.
     Temporary files go to `workplace`. `progress` is told about stages, and `attempt` what is tried next.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     shape = Shape(n_heads, d_model, d_head, d_mlp)
     attempts: list[Refused] = []
-    budget, spent = memory_budget(max_memory), 0.0
+    budget, spent = memory_budget(max_memory, table.n_facts if with_ == "auto" else None), 0.0
     chosen = fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
     for choice, plan in smallest_first(chosen, shape, dtype, attempts):
         if sum(one.recall is not None for one in attempts) >= _MOST_ATTEMPTS:
@@ -230,6 +230,7 @@ def certified(
             # Where facts are lost at the format asked for, the others are not worth the time.
             break
     results = {dtype: results[dtype] for dtype in construction.formats(job.dtype) if dtype in results}
+    job.progress("measure what else is claimed", 0, 0, None)
     measures = {**construction.measures(job, model, folder, results)}
     if keys is not None and (job.partial or results[job.dtype].passed):
         job.progress("try the filter of keys", 0, 0, None)
@@ -360,11 +361,13 @@ def verify(
     verdict = replace(results[first], others=others)
     if tolerance != TOLERANCE:
         same = None
+    progress("hold the certificate's claims against it", 0, 0, None)
     found = claims.findings(construction, same, model.model, certificate.dtype, results, certificate)
     if same is not None:
         found |= construction.remeasured(same, model.model, certificate.dtype, results, certificate)
         verdict = replace(verdict, unknown=found.get("unknown"))
         if "key_filter" in certificate or model.keys is not None:
+            progress("try the filter of keys", 0, 0, None)
             found["key_filter"] = known.key_findings(model.keys)
     if model.changed:
         promised = certificate.recall.get(first)

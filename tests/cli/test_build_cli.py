@@ -261,7 +261,7 @@ def test_facts_that_do_not_fit_are_named_or_left_out(tmp_path: Path, capsys: pyt
     build = ["build", str(tmp_path / "f.csv"), "-o", model, *how]
     code, _, err = call(capsys, *build)
     assert code == 2 and not Path(model).exists()
-    assert "(n, m)" in err and "(line " in err and "drop_unfit" in err
+    assert "(n, m)" in err and "(line " in err and "--drop-unfit" in err
     code, out, err = call(capsys, *build, "--drop-unfit", "--json")
     assert (code, json.loads(out)["left_out"], json.loads(out)["facts"]) == (0, 1, 4), err
     listed = [json.loads(line) for line in (Path(model) / "left_out.jsonl").read_text().splitlines()]

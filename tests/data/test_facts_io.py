@@ -91,7 +91,7 @@ def test_words_and_characters(tmp_path: Path) -> None:
         ("a\nx\n", "only the column 'a'"),
         ("a,a\nx,y\n", "columns 1 and 2 are both named 'a'"),
         ("a,,c\nx,y,z\n", "column 2 has no name"),
-        ("a,b\nx,y\nz\n", r"row 2 \(line 3\) has 1 cells, but the header names 2 columns: 'z'"),
+        ("a,b\nx,y\nz\n", r"row 2 \(line 3\) has 1 cell, but the header names 2: 'z'"),
         ("a,b\nx,y,z\n", r"row 1 \(line 2\) has 3 cells"),
         ('a,b\n"x\ny",z\nu,\n', r"row 2 \(line 4\): column 'b' holds nothing"),
         ("a,b\nx,y\n  ,z\n", r"row 2 \(line 3\): column 'a' holds only white space, '  '"),
@@ -112,7 +112,8 @@ def test_bad_csv_is_refused_with_its_place(tmp_path: Path, text: str | bytes, wo
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"a": 1, "b": 2}\n{"a": 1}', "line 2 .*lacks 'b'"),
+        ('{"a": 1, "b": 2}\n{"a": 1}', r"row 2 \(line 2\): column 'b' holds nothing"),
+        ('{"a": 1, "b": 2}\n{"a": 1, "b": 2, "c": 3}', "line 2 .*has 'c'"),
         ('{"a": 1, "b": NaN}', "line 1 .*NaN"),
         ('{"a": 1, "b": 1e999}', "too large"),
         ('{"a": 1, "b": null}', r"row 1 \(line 1\): column 'b' holds nothing"),
@@ -294,3 +295,21 @@ def current_umask() -> int:
 def test_pad_in_words_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RoteError, match=r"row 2 \(line 3\): column 'a' holds the word '<pad>'"):
         read_facts(put(tmp_path, f"a,b\nx y z,y\n{PAD} y,z\n"), tokens="words")
+
+
+@pytest.mark.parametrize("text", ["a;b\nx;1,5\ny;2\n", "a\tb\nx\t1,5\ny\t2\n", "\ufeffa;b\r\nx;1,5\r\ny;2\r\n"])
+def test_a_csv_file_may_have_semicolons_or_tabs(tmp_path: Path, text: str) -> None:
+    table, _ = read_facts(put(tmp_path, text))
+    assert [table.record(i)["target"] for i in range(2)] == ["1,5", "2"]
+
+
+def test_a_header_with_a_comma_is_cut_at_commas(tmp_path: Path) -> None:
+    table, _ = read_facts(put(tmp_path, "a;b;c,d\nx;1,y\n"))
+    assert table.record(0) == {"context": ["x;1"], "target": "y"}
+
+
+def test_keys_that_objects_lack_are_empty_cells(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"a": 1, "b": 2}\n{"a": 3}\n{"b": 4}\n')
+    assert read_facts(path, on_missing="skip")[0].n_facts == 1
+    assert read_facts(path, on_missing="token")[0].record(1)["target"] == "<missing>"

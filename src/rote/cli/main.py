@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import signal
 import sys
 from typing import Annotated, Any
@@ -161,7 +162,7 @@ def run(args: list[str], *, debug: bool = False) -> int:
     except RoteError as error:
         if debug:
             raise
-        _say(str(error))
+        _say(_as_typed(str(error)))
         return error.exit_code
     except BrokenPipeError:
         # The reader went away (`rote ... | head`); stay quiet.
@@ -217,6 +218,12 @@ def _paired(args: list[str]) -> list[str]:
 def _interrupted() -> int:
     _say("interrupted; nothing was left half-written.")
     return 130
+
+
+def _as_typed(sentence: str) -> str:
+    """A sentence of the library with choices as they are typed: on_missing 'skip' is --on-missing skip."""
+    sentence = re.sub(r"\bon_(missing|conflict) '(\w+)'", r"--on-\1 \2", sentence)
+    return re.sub(r"\bdrop_unfit\b", "--drop-unfit", sentence)
 
 
 def _say(sentence: str) -> None:

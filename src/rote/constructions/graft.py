@@ -144,7 +144,7 @@ def _built(job: Job[PromptTable, Graft]) -> Model:
     clock = Clock(job.progress)
     held = Staging(job.workplace)
     cache = Cache(Path(options.cache or job.workplace or held.path))
-    job.progress("load the model", 0, 1, None)
+    job.progress("load the model", 0, 0, None)
     source = open_source(Path(options.model), job.dtype, workplace=cache.directory)
     facts = encode_prompts(table.facts, source.tokenizer, end_id=source.end_id, context=source.context)
     fit_tokens = options.keep_tokens or min(60_000, max(14_000, 2 * len(facts), 20 * len(table.answers)))

@@ -80,7 +80,8 @@ class _Construction(HashedConstruction["FactTable", HashedTable]):
         if refusal := self.refusal(demand):
             return refusal
         classes = demand.n_targets or demand.vocab
-        layout = next(layouts(demand.n_facts, demand.context, demand.vocab, classes, demand.dtype))
+        sizes = (demand.n_facts, demand.context, demand.vocab, classes, demand.dtype)
+        layout = next(layouts(*sizes, telling=demand.telling or 1))
         return self._planned(layout, demand.vocab, demand.dtype, demand.n_facts)
 
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: HashedTable) -> Iterator[Plan]:
@@ -110,7 +111,7 @@ class _Construction(HashedConstruction["FactTable", HashedTable]):
             labels = labels[first]
         with _solver(job.options) as solve:
             made = memorise(keys, labels, layout, job.rng, solve=solve, progress=job.progress)
-        job.progress("write the matrices", 0, 1, None)
+        job.progress("write the matrices", 0, 0, None)
         weights = as_tensors(matrices(made.hashing, made.rows, rule), job.dtype)
         words = Words(tuple(inputs.tolist()), tuple(spelled.tolist()), layout.unknown)
         report = {
@@ -184,7 +185,8 @@ def _readings(
     tokens, context, targets = len(used_ids(table.contexts)), table.context, table.n_targets
     sizes = (table.n_facts, context, tokens, targets, dtype)
     planned = editable_layouts if options.editable else layouts
-    whole = planned(*sizes, unknown=options.unknown or 0)
+    telling = table.demand(dtype, Shape()).telling or 1
+    whole = planned(*sizes, unknown=options.unknown or 0, telling=telling)
     readings: list[Iterator[tuple[Layout, Shortening | None]]] = [((one, None) for one in whole)]
     if not (options.plain or options.editable or options.unknown) and targets > 1:
         inputs = context * tokens.bit_length() + 1

@@ -74,6 +74,10 @@ class _Construction(Construction["FactTable", StockHashed]):
             raise CapacityError(f"{self.key}: {self._far(demand).reason}.")
 
     def _far(self, demand: Demand) -> NoPlan:
+        from rote.solvers.hashed.rotary import FARTHEST
+
+        if demand.context > FARTHEST:
+            return NoPlan(self.key, f"it reads contexts of up to {FARTHEST:,} tokens, and these have {demand.context:,}")
         return NoPlan(
             self.key,
             f"heads that go by rotary positions cannot tell {demand.context:,} positions apart in {demand.dtype}; take "
@@ -128,7 +132,7 @@ class _Construction(Construction["FactTable", StockHashed]):
         made = memorise(
             keys.reshape(contexts.shape), labels.astype(np.int64), plan.layout, job.rng, progress=job.progress
         )
-        job.progress("write the tensors", 0, 1, None)
+        job.progress("write the tensors", 0, 0, None)
         # Codes are numbered within the plan, which knows all tokens of contexts, padding among them.
         codes = np.concatenate([tokens, np.setdiff1d(np.unique(table.contexts), tokens)])
         weights = stock_weights(plan, made.hashing, made.rows, lengths, codes, classes)
@@ -185,7 +189,8 @@ def _plans(demand: Demand) -> Iterator[StockLayout]:
     from rote.solvers.hashed.stock_layout import stock_layouts
 
     tokens, classes = demand.n_tokens or demand.vocab, demand.n_targets or demand.vocab
-    return stock_layouts(demand.n_facts, demand.context, tokens, demand.vocab, classes, demand.dtype)
+    telling = demand.telling or 1
+    return stock_layouts(demand.n_facts, demand.context, tokens, demand.vocab, classes, demand.dtype, telling)
 
 
 def _architecture(plan: StockLayout) -> Architecture:

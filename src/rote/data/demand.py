@@ -29,6 +29,8 @@ class Demand:
     """Distinct targets, where the data are known; all of the vocabulary otherwise."""
     n_tokens: int | None = None
     """Distinct tokens in contexts, where the data are known; all of the vocabulary otherwise."""
+    telling: int | None = None
+    """Positions that tell all contexts apart, where the data are known."""
     distinct_bags: int | None = None
     """Contexts that differ by more than the order of their tokens, where the data are known."""
     vectors: bool = False

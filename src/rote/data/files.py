@@ -5,7 +5,9 @@ What a file has to look like, in every format:
 - one fact per row: the last column is the target and the others are the context, unless said otherwise;
 - every cell is a string, taken as it stands but for white space at its ends, which is cut off: 007 stays 007. Numbers
   in JSONL and Parquet are spelled as Python spells them; truth values are `true` and `false`;
-- UTF-8, with or without a byte-order mark; any line ends; CSV quotes as usual; blank lines are skipped;
+- UTF-8, with or without a byte-order mark; any line ends; CSV quotes as usual; blank lines are skipped; a CSV file whose
+  header has no comma may have semicolons or tabs instead;
+- a key that an object of JSONL lacks is an empty cell;
 - `<pad>` is reserved: it may stand left of the first token of a context, as in files that rote wrote.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -72,7 +75,14 @@ def read_text(data: bytes, source: str, kind: str) -> RawRows:
     data = check_text(data, source)
     if kind == "jsonl":
         return read_jsonl(data, source)
-    return read_separated(data, source, SEPARATORS[kind])
+    return read_separated(data, source, _separator(data) if kind == "csv" else SEPARATORS[kind])
+
+
+def _separator(data: bytes) -> str:
+    """What cuts the lines of a CSV file: a comma, unless its header has none, but semicolons or tabs."""
+    header = re.split(rb"[\r\n]", data.lstrip(b"\r\n"), maxsplit=1)[0]
+    others = [mark for mark in (b";", b"\t") if b"," not in header and mark in header]
+    return max(others, key=header.count).decode() if others else SEPARATORS["csv"]
 
 
 def _read_parquet(data: bytes, source: str) -> RawRows:

@@ -1,4 +1,4 @@
-"""JSON Lines: one object per line, the same keys in each."""
+"""JSON Lines: one object per line; the first has all keys, and what others lack is an empty cell."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def read_jsonl(data: bytes, source: str) -> RawRows:
 def _refusal(source: str, line: int, text: str, error: ValueError) -> DataError:
     shown = text if len(text) <= 60 else text[:57] + "..."
     return DataError(
-        f"{source}: line {line} is not a row of facts ({error}): {shown!r}; write one JSON object per line, with the "
-        "same keys in each and strings or finite numbers as values."
+        f"{source}: line {line} is not a row of facts ({error}): {shown!r}; write one JSON object per line, with no "
+        "other keys than the first, and strings or finite numbers as values."
     )
 
 
@@ -90,17 +90,14 @@ def _check_unicode(text: str) -> None:
 
 
 def _reorder(keys: tuple[str, ...], values: tuple[object, ...], names: tuple[str, ...]) -> tuple[object, ...]:
-    """The values in the order of the first row's keys."""
+    """The values in the order of the first row's keys, None where one is not there."""
     cells = dict(zip(keys, values, strict=True))
     if len(cells) != len(keys):
         raise ValueError("a key appears twice")
-    missing = [name for name in names if name not in cells]
-    extra = [name for name in cells if name not in names]
-    if missing or extra:
-        wrong = [f"lacks {missing[0]!r}"] if missing else []
-        wrong += [f"has {extra[0]!r}"] if extra else []
-        raise ValueError(f"unlike the first row it {' and '.join(wrong)}")
-    return tuple(cells[name] for name in names)
+    extra = next((name for name in cells if name not in names), None)
+    if extra is not None:
+        raise ValueError(f"unlike the first row it has {extra!r}")
+    return tuple(cells.get(name) for name in names)
 
 
 def _cells(

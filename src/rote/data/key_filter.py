@@ -29,6 +29,8 @@ PROBES = 7
 """The best number for so many bits."""
 TRIED = 10_000
 """Contexts of each kind, random ones and near misses, that it is tried on."""
+_FEWEST_TRIED, _MOST_TOKENS = 100, 2_000_000
+"""Where contexts are long, fewer are tried: as many as have so many tokens together, but not too few."""
 _SEED = 0x6B657973
 """Unlike the seeds that people draw tables with, whose contexts would come again."""
 _HEADER = struct.Struct("<8sQ")
@@ -79,7 +81,8 @@ class KeyFilter:
         """What it says of the contexts of a table, and of contexts that are none: the same ones on every machine."""
         from rote.data.unknown import unknown_contexts
 
-        others = unknown_contexts(table, TRIED, np.random.default_rng(_SEED)).all
+        tried = max(_FEWEST_TRIED, min(TRIED, _MOST_TOKENS // table.context))
+        others = unknown_contexts(table, tried, np.random.default_rng(_SEED)).all
         held = sum(int(self.has(table.contexts[i : i + _ROWS]).sum()) for i in range(0, table.n_facts, _ROWS))
         return {
             "bits_per_fact": round(8 * len(self.bits) / table.n_facts, 3),

@@ -213,7 +213,7 @@ def clean_header(names: Sequence[str], source: str) -> list[str]:
     known: dict[str, int] = {}
     for number, name in enumerate(stripped, 1):
         if not name:
-            raise DataError(f"{source}: column {number} has no name in the header; name it.")
+            raise DataError(f"{source}: column {number} has no name in the header; name it, or remove the column.")
         first = known.setdefault(name, number)
         if first != number:
             raise DataError(f"{source}: columns {first} and {number} are both named {name!r}; rename one.")

@@ -107,8 +107,9 @@ def _read_quoted(data: bytes, source: str, separator: str) -> RawRows:
         if len(row) != width:
             shown = separator.join(row)
             shown = shown if len(shown) <= 60 else shown[:57] + "..."
+            cells = f"{len(row)} cell{'s' if len(row) != 1 else ''}"
             raise DataError(
-                f"{source}: row {n_rows} (line {line}) has {len(row)} cells, but the header names {width} columns: "
+                f"{source}: row {n_rows} (line {line}) has {cells}, but the header names {width}: "
                 f"{shown!r}; quote cells that contain the separator, and give every column a cell."
             )
         chunk.append(row)

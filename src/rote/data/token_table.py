@@ -15,6 +15,7 @@ from rote.data.demand import Demand
 from rote.data.key_filter import KeyFilter
 from rote.data.outputs import Outputs
 from rote.data.table import Inputs, Table
+from rote.data.telling import telling_positions
 from rote.data.verification import Verification, score_leads
 from rote.data.vocabulary import Vocabulary
 
@@ -88,6 +89,7 @@ class TokenTable(Table):
             distinct_last=self.distinct_last_tokens,
             n_targets=self.n_targets,
             n_tokens=len(np.unique(self.contexts)),
+            telling=len(telling_positions(self.contexts)),
             distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
             structure_factors=self.structure_factors(),
         )

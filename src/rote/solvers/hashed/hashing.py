@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from rote.data.telling import telling_positions
 from rote.solvers.hashed.independence import bits_for
 from rote.solvers.hashed.layout import MIXES
 
@@ -22,8 +23,6 @@ __all__ = ["Hash", "HashedKeys", "drawn_hash", "hashed_keys", "own_order", "posi
 IntArray = npt.NDArray[np.int64]
 BitArray = npt.NDArray[np.uint8]
 
-_SAMPLE = 24
-"""Positions that are tried at every step of the choice which ones to read."""
 _TRIES = 200
 _DRAWS = 32
 """Ways to read single bits among which the one is taken that leaves most words open."""
@@ -82,30 +81,15 @@ def positions_to_read(
     contexts: IntArray, count: int, rng: np.random.Generator, *, last: bool = False
 ) -> IntArray | None:
     """So many positions of the contexts that tell them all apart, with the last one if so said; None if none were
-    found.
-
-    Positions are chosen one by one, each time the one of a sample that tells most contexts apart.
-    """
-    n, length = contexts.shape
+    found."""
+    length = contexts.shape[1]
     if count >= length:
         return np.arange(length)
-    chosen: list[int] = []
-    groups, distinct = np.zeros(n, dtype=np.int64), 1
-    while len(chosen) < count:
-        left = np.setdiff1d(np.arange(length), chosen)
-        tried = left[-1:] if last and not chosen else rng.permutation(left)[:_SAMPLE]
-        if distinct == n:
-            chosen.append(int(tried[0]))
-            continue
-        best = (0, -1, groups)
-        for position in tried.tolist():
-            pairs = groups * (int(contexts[:, position].max()) + 1) + contexts[:, position]
-            values, finer = np.unique(pairs, return_inverse=True)
-            if len(values) > best[0]:
-                best = (len(values), position, finer)
-        distinct, position, groups = best
-        chosen.append(position)
-    return np.array(sorted(chosen)) if distinct == n else None
+    telling = telling_positions(contexts, first=length - 1 if last else None)
+    if len(telling) > count:
+        return None
+    others = rng.permutation(np.setdiff1d(np.arange(length), telling))
+    return np.sort(np.concatenate([telling, others[: count - len(telling)]]))
 
 
 def drawn_hash(layout: Layout, positions: IntArray, rng: np.random.Generator) -> Hash:

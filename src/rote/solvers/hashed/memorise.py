@@ -112,7 +112,7 @@ def _with_seed(
     keys: IntArray, labels: IntArray, layout: Layout, seed: int, solve: Solve, progress: Progress
 ) -> tuple[Hash, list[Row]]:
     draw = np.random.default_rng(seed)
-    progress("hash the keys", 0, 1, None)
+    progress("hash the keys", 0, 0, None)
     positions = positions_to_read(keys, layout.positions, draw, last=layout.asking > 0)
     if positions is None:
         raise FactsLost(f"cannot tell all keys apart by {layout.positions:,} of their positions")

@@ -80,7 +80,7 @@ def _editable_size(layout: Layout, most: float) -> int:
 
 
 def editable_layouts(
-    keys: int, context: int, vocab: int, classes: int, dtype: str, unknown: int = 0
+    keys: int, context: int, vocab: int, classes: int, dtype: str, unknown: int = 0, telling: int = 1
 ) -> Iterator[Layout]:
     """Layouts of small cells, smallest first. Blocks of the same kind may stand side by side in them: a digit lies in
     one of these, and the words of the others have nothing to do with it."""
@@ -92,7 +92,9 @@ def editable_layouts(
         for n in range(2, MOST_TIMES + 1)
     ]
     every = (
-        layouts(keys, context, vocab, classes, dtype, unknown=unknown, packings=each, size=_editable_size)
+        layouts(
+            keys, context, vocab, classes, dtype, unknown=unknown, packings=each, size=_editable_size, telling=telling
+        )
         for each in packings
         if each
     )
@@ -115,8 +117,9 @@ def layouts(
     alike: bool = False,
     openers: int = 0,
     asking: int = 0,
+    telling: int = 1,
 ) -> Iterator[Layout]:
-    """Layouts for so many keys, smallest first; the last one holds any keys.
+    """Layouts for so many keys, smallest first; the last one holds any keys. `telling` positions tell them apart.
 
     `size` is what is kept small, given a layout and how much is too much already, and `packings` are (word bits,
     blocks, digits) to choose from: those of rote's own network, unless another one is to hold the table.
@@ -124,7 +127,7 @@ def layouts(
     measure = size or _dense_size
     symbol_bits = max(1, (classes - 1).bit_length()) + unknown
     packed = tuple(packings) or tuple((WORD_BITS[dtype], *rest) for rest in digit_counts(symbol_bits, WORD_BITS[dtype]))
-    positions = _positions(keys, context, vocab)
+    positions = min(context, max(telling, _positions(keys, context, vocab)))
     smallest = 0
     last = _smallest(
         keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, measure, alike, openers,
@@ -146,9 +149,12 @@ def layouts(
         ("parities", False, 1.06, 12, positions),
         ("mixtures", False, 1.1, 8, positions),
         ("parities", False, 1.2, 12, positions),
+        ("broad", False, 1.1, 0, positions),
+        ("broad", False, 1.3, 2, min(context, 2 * positions)),
         ("mixtures", False, 1.4, 8, min(context, 2 * positions)),
         ("mixtures", False, 2.0, 8, min(context, 4 * positions)),
         ("mixtures", False, 4.0, 8, context),
+        ("broad", False, 2.0, 6, context),
     ):
         # Keys of one sequence differ in the position that asks only, which single bits do not tell well.
         if ((unknown or asking) and mix == "bits") or (tight and (keys > MOST_TIGHT or openers)):

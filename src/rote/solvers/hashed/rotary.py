@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Gaze", "Turn", "gaze", "narrowest_turns", "query", "rounded", "sharpness"]
+__all__ = ["FARTHEST", "Gaze", "Turn", "gaze", "narrowest_turns", "query", "rounded", "sharpness"]
 
 FloatArray = npt.NDArray[np.float64]
 SIGNIFICANT = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
@@ -28,6 +28,9 @@ WIDTHS = (2, 4, 6, 8, 10, 12, 16)
 THETAS = (10000.0, 3000.0, 1000.0, 100.0, 1e5, 1e6)
 EVERY_LENGTH = 48
 """Up to this context length, a plan makes sure that prompts of every length are read well."""
+
+FARTHEST = 2048
+"""Contexts up to this length are worked out, every position against every other."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,12 @@ def clear_turn(context: int, d_head: int, dtype: str, *, missing: bool) -> Turn 
 
 @lru_cache(maxsize=256)
 def narrowest_turns(context: int, dtype: str) -> tuple[Turn, ...]:
-    """Turns for the narrowest heads that will do, and for wider ones; empty where there are none.
+    """Turns for the narrowest heads that will do, and for wider ones; empty where there are none, or contexts too long.
 
     If there are such heads, they see one place each even where the prompt is too short to have the right one.
     """
+    if context > FARTHEST:
+        return ()
     for missing in (True, False):
         turns = (clear_turn(context, d_head, dtype, missing=missing) for d_head in WIDTHS)
         clear = tuple(turn for turn in turns if turn is not None)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
 
-from rote.solvers.hashed.fetching import Fetching, fetching, hash_units
+from rote.solvers.hashed.fetching import Fetching, fetching, hash_units, mixing
 from rote.solvers.hashed.layout import Layout
 from rote.solvers.hashed.planning import layouts
 from rote.solvers.hashed.rotary import Turn, narrowest_turns
@@ -180,16 +180,21 @@ def _size(layout: Layout, vocab: int, dtype: str, d_head: int, d_mlp: int) -> in
     return _params(layout, vocab, _d_model(layout, dtype, fetched, d_mlp), d_head, d_mlp, n_layers)
 
 
-def _widths(rows: int) -> list[int]:
-    """Sizes of the MLP so that rows fill their layers."""
+def _widths(rows: int, mix: str) -> list[int]:
+    """Sizes of the MLP so that rows fill their layers, and all units of a hash bit are in one."""
     counts = range(1, min(rows, MOST_ROW_LAYERS) + 1)
-    return sorted({max(LEAST, -(-rows // n)) for n in counts} | {16, 32, 64, 128})
+    return sorted({max(_fewest_units(mix), -(-rows // n)) for n in counts} | {16, 32, 64, 128})
 
 
 @lru_cache(maxsize=1024)
-def _some_widths(rows: int) -> list[int]:
+def _some_widths(rows: int, mix: str) -> list[int]:
     """A few of them, among which the best is nearly as good."""
-    return sorted({max(LEAST, -(-rows // -(-rows // size))) for size in (32, 48, 65, 96, LARGEST)} | {32})
+    least = _fewest_units(mix)
+    return sorted({max(least, -(-rows // -(-rows // size))) for size in (32, 48, 65, 96, LARGEST)} | {32})
+
+
+def _fewest_units(mix: str) -> int:
+    return LEAST if mix == "bits" else max(LEAST, len(mixing(mix)))
 
 
 def _least(layout: Layout, vocab: int, d_head: int) -> float:
@@ -208,7 +213,7 @@ def _best(layout: Layout, vocab: int, dtype: str, turns: tuple[Turn, ...]) -> tu
     return min(
         (_size(layout, vocab, dtype, turn.d_head, d_mlp), i, d_mlp)
         for i, turn in enumerate(turns)
-        for d_mlp in _widths(layout.rows)
+        for d_mlp in _widths(layout.rows, layout.mix)
     )
 
 
@@ -224,13 +229,15 @@ def _packings(symbol_bits: int, word_bits: int) -> tuple[tuple[int, int, int], .
 
 @lru_cache(maxsize=64)
 def _planned(
-    keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str
+    keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str, telling: int
 ) -> tuple[Iterator[StockLayout], list[StockLayout], Lock]:
     """Layouts that are still to be found, those that were, and whose turn it is: threads plan side by side."""
-    return _found(keys, context, tokens, vocab, classes, dtype), [], Lock()
+    return _found(keys, context, tokens, vocab, classes, dtype, telling), [], Lock()
 
 
-def _found(keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str) -> Iterator[StockLayout]:
+def _found(
+    keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str, telling: int
+) -> Iterator[StockLayout]:
     turns = usable_turns(context, dtype)
     if not turns:
         return
@@ -240,20 +247,24 @@ def _found(keys: int, context: int, tokens: int, vocab: int, classes: int, dtype
         d_head = turns[0].d_head
         if (least := _least(layout, vocab, d_head)) >= most:
             return math.ceil(least)
-        return min(_size(layout, vocab, dtype, d_head, d_mlp) for d_mlp in _some_widths(layout.rows))
+        return min(_size(layout, vocab, dtype, d_head, d_mlp) for d_mlp in _some_widths(layout.rows, layout.mix))
 
-    for layout in layouts(keys, context, tokens, classes, dtype, packings=packings, size=size, alike=True):
+    for layout in layouts(
+        keys, context, tokens, classes, dtype, packings=packings, size=size, alike=True, telling=telling
+    ):
         _, i, d_mlp = _best(layout, vocab, dtype, turns)
         yield StockLayout(layout, vocab, dtype, turns[i], d_mlp)
 
 
-def stock_layouts(keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str) -> Iterator[StockLayout]:
+def stock_layouts(
+    keys: int, context: int, tokens: int, vocab: int, classes: int, dtype: str, telling: int = 1
+) -> Iterator[StockLayout]:
     """Models for so many keys of `tokens` different tokens, smallest first; the last one holds any keys.
 
     There are none where heads cannot see far enough. What was planned once is kept: a build finds its layout again by
     its sizes.
     """
-    source, kept, turn = _planned(keys, context, tokens, vocab, classes, dtype)
+    source, kept, turn = _planned(keys, context, tokens, vocab, classes, dtype, telling)
     i = 0
     while True:
         with turn:

@@ -20,6 +20,7 @@ from pathlib import Path
 import rote
 from rote.cli._progress import Watch
 from rote.data import Vocabulary, random_facts
+from rote.data.table import Table
 
 SHORTEST = 2.0
 """Seconds that a stage takes and that are left, for its times to count."""
@@ -92,7 +93,7 @@ def categories() -> rote.FactTable:
     return rote.FactTable(ids[:, :-1], ids[:, -1], Vocabulary(names), name="categories")
 
 
-RUNS: dict[str, tuple[Callable[[], rote.FactTable], str, str | None]] = {
+RUNS: dict[str, tuple[Callable[[], Table], str, str | None]] = {
     "airports by argmax_fit": (lambda: rote.read("airports"), "argmax_fit", None),
     "categories": (categories, "hashed_table", None),
     "random, 300,000": (lambda: random_table(300_000), "hashed_table", None),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 import rote
 from rote import constructions, pipeline
 from rote.config import Architecture, Shape
+from rote.constructions import Plan
 from rote.data import random_facts
 from rote.errors import CapacityError, UsageError
 from rote.memory_budget import memory_budget, out_of_memory
@@ -104,3 +107,24 @@ def test_attempts_of_auto_share_their_time(monkeypatch: pytest.MonkeyPatch) -> N
         rote.build(table)
     monkeypatch.setattr(pipeline, "_SHORT", 60.0)
     assert rote.build(table).certificate.passed
+
+
+def test_auto_stays_in_comfort_unless_it_is_told_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rote.memory_budget._free", lambda: 20e9)
+    assert memory_budget() == 12e9
+    assert memory_budget(None, 1000) == 1.2e9
+    assert memory_budget(None, 10**7) == 1e10
+    assert memory_budget(None, 10**8) == 12e9
+    assert memory_budget(3.0, 1000) == 3e9
+
+
+def test_planning_that_runs_out_of_memory_ends_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy(*_: object) -> Iterator[Plan]:
+        raise MemoryError
+        yield
+
+    table = random_facts(30, 3, 12, rng=np.random.default_rng(0))
+    for name in ("argmax_fit", "stock_hashed"):
+        monkeypatch.setattr(constructions.get(name), "shapes", greedy)
+    memory = rote.build(table)
+    assert memory.certificate.passed and "argmax_fit ran out of memory" in str(memory.certificate.chosen)

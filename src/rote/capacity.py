@@ -279,8 +279,18 @@ class Plans(Shown, Sequence[Plan]):
         return Sheet(
             f"Smallest shapes for {self._asked}",
             grids=(Grid(columns, tuple(rows)),),
-            notes=(*said, counted, taken, *notes),
+            notes=(*said, counted, taken, *self._built_by_name, *notes),
         )
+
+    @property
+    def _built_by_name(self) -> tuple[str, ...]:
+        """Which of these a build takes by itself, where it does not take all."""
+        known = constructions.registry()
+        keys = [item.construction for item in self.plans]
+        usual = [key for key in keys if known[key].automatic and known[key].arch == "rote"]
+        if not usual or len(usual) == len(keys):
+            return ()
+        return (f"A build takes {', '.join(usual)} by itself; the others by name, or by their architecture.",)
 
     def _note(self, item: Plan) -> str:
         more = item.facts > self.demand.n_facts

@@ -93,9 +93,10 @@ def build(
     `dtype` the format that it is stored in and must recall everything in. `rng` is a seed or a generator. With
     `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
     refused; with `drop_unfit` they are left out, and the directory lists them. Attempts that would take more than
-    `max_memory` gigabytes (most of what is free, if not given; with "auto" no more than 1.2 GB, or 1 kB a fact), or with
-    "auto" more than a quarter of an hour together, are not begun. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished.
-    Temporary files go to `workplace`. `progress` is told about stages, and `attempt` what is tried next.
+    `max_memory` gigabytes (most of what is free, if not given; with "auto" no more than 1.2 GB, or 1 kB a fact), or
+    with "auto" more than a quarter of an hour together, are not begun. With `keep_best` an interruption (ctrl-C) hands
+    over the best attempt so far, if one was finished. Temporary files go to `workplace`. `progress` is told about
+    stages, and `attempt` what is tried next.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")

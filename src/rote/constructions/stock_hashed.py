@@ -77,7 +77,9 @@ class _Construction(Construction["FactTable", StockHashed]):
         from rote.solvers.hashed.rotary import FARTHEST
 
         if demand.context > FARTHEST:
-            return NoPlan(self.key, f"it reads contexts of up to {FARTHEST:,} tokens, and these have {demand.context:,}")
+            return NoPlan(
+                self.key, f"it reads contexts of up to {FARTHEST:,} tokens, and these have {demand.context:,}"
+            )
         return NoPlan(
             self.key,
             f"heads that go by rotary positions cannot tell {demand.context:,} positions apart in {demand.dtype}; take "

@@ -57,7 +57,9 @@ class _Construction(Construction["FactTable", StockLlama]):
                 gated=True,
             )  # fmt: skip
             params = stock.params(arch.vocab)
-            return Plan(self.key, arch, params, stored_bytes(params, dtype), table.n_facts, dtype=dtype)
+            shared = arch.vocab * arch.d_model
+            note = f"planned with a head that shares the embedding, as rote's own do not: {shared:,} fewer"
+            return Plan(self.key, arch, params, stored_bytes(params, dtype), table.n_facts, note, dtype=dtype)
 
         if shape.n_heads is not None and shape.d_model is not None:
             yield as_plan(LlamaShape(shape.d_model, shape.n_heads, shape.d_head or shape.d_model))

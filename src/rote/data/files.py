@@ -5,8 +5,8 @@ What a file has to look like, in every format:
 - one fact per row: the last column is the target and the others are the context, unless said otherwise;
 - every cell is a string, taken as it stands but for white space at its ends, which is cut off: 007 stays 007. Numbers
   in JSONL and Parquet are spelled as Python spells them; truth values are `true` and `false`;
-- UTF-8, with or without a byte-order mark; any line ends; CSV quotes as usual; blank lines are skipped; a CSV file whose
-  header has no comma may have semicolons or tabs instead;
+- UTF-8, with or without a byte-order mark; any line ends; CSV quotes as usual; blank lines are skipped; a CSV file
+  whose header has no comma may have semicolons or tabs instead;
 - a key that an object of JSONL lacks is an empty cell;
 - `<pad>` is reserved: it may stand left of the first token of a context, as in files that rote wrote.
 """

@@ -15,7 +15,7 @@ from typing import Any
 
 from rote.errors import CheckpointError, MissingExtra
 
-__all__ = ["empty_model", "first_line", "library", "load_model", "load_tokenizer", "refuse_code"]
+__all__ = ["empty_model", "first_line", "library", "load_model", "load_tokenizer", "refuse_code", "with_plain_head"]
 
 _CODE = ("auto_map", "custom_pipelines", "custom_generate")
 _MOST_BYTES = 1 << 24
@@ -58,6 +58,13 @@ def refuse_code(folder: Path) -> None:
 def load_model(folder: Path, dtype: Any, *, auto: str = "AutoModelForCausalLM", **more: Any) -> Any:
     """The model of a directory in a torch number format (or "auto"), ready to run and without gradients."""
     return _loaded(folder, auto, dtype=dtype, **more).eval().requires_grad_(False)
+
+
+def with_plain_head(model: Any) -> Any:
+    """The model, whose head is handed states that lie side by side: for a view of the last positions, in 16 bits, torch
+    would copy the head once for every row."""
+    model.lm_head.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(),))
+    return model
 
 
 def load_tokenizer(folder: Path, **more: Any) -> Any:

@@ -10,6 +10,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rote import constructions, pipeline
+from rote.config import Shape, check_dtype
+from rote.data import FactTable, Vocabulary
 from rote.errors import FactsLost
 from rote.models.kinds.hashed_transformer import HashedTransformer, Words, as_tensors, shape_of
 from rote.solvers.hashed import systems
@@ -225,3 +228,23 @@ def test_codes_of_many_tokens_are_soon_distinct(vocab: int, classes: int) -> Non
     layout = next(one for one in layouts(vocab, 1, vocab, classes, "float32") if one.mix == "fourfold")
     codes = drawn_hash(layout, np.array([0]), np.random.default_rng(0)).codes
     assert len(np.unique(np.packbits(codes, axis=1), axis=0)) == vocab
+
+
+@pytest.mark.parametrize(
+    ("key", "dtype"), [("hashed_table", "float32"), ("hashed_table", "bfloat16"), ("stock_hashed", "float32")]
+)
+def test_broad_parities_tell_long_keys_apart_that_differ_in_one_token(key: str, dtype: str) -> None:
+    """Four variants of every stem, one letter changed in each, some stems padded: as words are."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.integers(1, 27, (120, 24)), 4, axis=0)
+    rows[np.arange(len(rows)), rng.integers(0, 24, len(rows))] = rng.integers(1, 27, len(rows))
+    rows[np.arange(24) < np.repeat(rng.integers(0, 21, 120), 4)[:, None]] = 0
+    rows = np.unique(rows, axis=0)
+    words = Vocabulary(["<pad>", *(chr(97 + i) for i in range(26))])
+    table = FactTable(rows, rng.integers(1, 9, len(rows)), words)
+    one = constructions.get(key)
+    every = one.shapes(table, Shape(), check_dtype(dtype), one.Options())
+    # The last of them reads all positions: stock heads see other tokens where prompts are short.
+    plan = [plan for plan in every if plan.measures["layout"]["mix"] == "broad"][-1]
+    memory = pipeline.build_at(one, table, plan.architecture, dtype=dtype)
+    assert memory.certificate.passed and memory.certificate.params == plan.params

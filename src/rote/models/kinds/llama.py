@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rote.config import Architecture
 from rote.data.outputs import Outputs
-from rote.data.stock import load_model, load_tokenizer
+from rote.data.stock import load_model, load_tokenizer, with_plain_head
 from rote.data.vocabulary import PAD
 from rote.errors import CheckpointError, UsageError
 from rote.models import folders, tokenizer
@@ -117,7 +117,8 @@ class LlamaModel(Model):
         return hooked_stock(self._folder, copy.deepcopy(self.module), load_tokenizer(self._folder))
 
     def outputs(self, dtype: str) -> Outputs:
-        return ModuleOutputs(self.module, dtype, takes="tokens", forward=self._scores)
+        copied = with_plain_head(copy.deepcopy(self.module))
+        return ModuleOutputs(copied, dtype, takes="tokens", forward=self._scores)
 
     def logits(self, contexts: Tensor) -> Tensor:
         return self._scores(self.module, contexts)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rote.data.outputs import Leads, Outputs
-from rote.data.stock import first_line, load_model, load_tokenizer
+from rote.data.stock import first_line, load_model, load_tokenizer, with_plain_head
 from rote.data.vocabulary import PAD
 from rote.errors import CheckpointError
 from rote.referee._base import Judge, Stored, read_object
@@ -36,7 +36,7 @@ class SpokenScores(Scores):
         self._tokens = _vocabulary(record, folder) if words is None else tuple(words)
         self._between, self._before_last = _separators(record, folder)
         self._ids = {token: i for i, token in enumerate(self._tokens)}
-        self._tokenizer, self._model = load_tokenizer(folder), load_model(folder, number)
+        self._tokenizer, self._model = load_tokenizer(folder), with_plain_head(load_model(folder, number))
         self._spoken: dict[int, int] = {}
         self._folder = folder
 

@@ -29,7 +29,8 @@ MIXES: dict[str, tuple[int, ...]] = {
 }
 """How a hash bit is made: 0 or 1 for every number of ones among the bits of codes that it reads. Single bits serve keys
 that are random themselves, parities near-duplicates, fourfold ones (of longer codes) dense tables, and mixtures, which
-are no linear functions, grids. Broad parities serve long keys that differ in one token of many. Where nothing else helps, copies of all bits tell all keys apart."""
+are no linear functions, grids. Broad parities serve long keys that differ in one token of many. Where nothing else
+helps, copies of all bits tell all keys apart."""
 NONLINEAR = ("mixtures", "copies")
 CHOICE_BITS = 8
 """Bits of the number by which a key's digit is told."""

@@ -119,9 +119,11 @@ def test_auto_stays_in_comfort_unless_it_is_told_more(monkeypatch: pytest.Monkey
 
 
 def test_planning_that_runs_out_of_memory_ends_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    def greedy(*_: object) -> Iterator[Plan]:
+    def starved(_: int) -> Plan:
         raise MemoryError
-        yield
+
+    def greedy(*_: object) -> Iterator[Plan]:
+        return map(starved, range(1))
 
     table = random_facts(30, 3, 12, rng=np.random.default_rng(0))
     for name in ("argmax_fit", "stock_hashed"):

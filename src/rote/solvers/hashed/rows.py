@@ -16,7 +16,7 @@ from rote.solvers.hashed.systems import row_words
 if TYPE_CHECKING:
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["Keys", "Row", "Subtree", "digit_starts", "solved_rows", "subtrees"]
+__all__ = ["Keys", "Row", "Subtree", "digit_starts", "fewest_rows", "solved_rows", "subtrees"]
 
 IntArray = npt.NDArray[np.int64]
 Code = tuple[tuple[int, int], ...]
@@ -79,6 +79,19 @@ def subtrees(keys: Keys, layout: Layout, most: int) -> list[Subtree]:
 def solved_rows(part: Subtree, layout: Layout, seed: int, most: int) -> list[Row]:
     """The rows of a part, at most so many; FactsLost if there are more."""
     return list(_Trie(layout, seed, most).rows(part))
+
+
+def fewest_rows(part: Subtree, layout: Layout) -> int:
+    """Rows that a part takes at least: as it is split, if every half that is small enough could be solved."""
+    capacity, count, left = layout.capacity, 0, [part]
+    while left:
+        one = left.pop()
+        bit = next(iter(_ranked(one.keys, one.code, layout)), None) if len(one.keys) > 2 * capacity else None
+        if bit is None:
+            count += -(-len(one.keys) // capacity)
+        else:
+            left += _halves(one, bit)
+    return count
 
 
 def _halves(part: Subtree, bit: int) -> list[Subtree]:

@@ -43,7 +43,8 @@ def build(
         bool, typer.Option("--keep-best", help="Keep the best attempt so far when interrupted (ctrl-C).")
     ] = False,
     max_memory: Annotated[
-        float | None, typer.Option(metavar="GB", help="Memory that an attempt may take; what auto takes by itself is modest.")
+        float | None,
+        typer.Option(metavar="GB", help="Memory that an attempt may take; what auto takes by itself is modest."),
     ] = None,
     without: Annotated[
         str | None,

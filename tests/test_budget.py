@@ -130,3 +130,11 @@ def test_planning_that_runs_out_of_memory_ends_no_build(monkeypatch: pytest.Monk
         monkeypatch.setattr(constructions.get(name), "shapes", greedy)
     memory = rote.build(table)
     assert memory.certificate.passed and "argmax_fit ran out of memory" in str(memory.certificate.chosen)
+
+
+def test_what_exceeds_the_comfort_is_built_where_nothing_else_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rote.memory_budget._COMFORT", 1e3)
+    monkeypatch.setattr("rote.memory_budget._COMFORT_OF_A_FACT", 1.0)
+    table = random_facts(30, 3, 12, rng=np.random.default_rng(0))
+    memory = rote.build(table)
+    assert memory.certificate.passed and "GB allowed" in str(memory.certificate.chosen)

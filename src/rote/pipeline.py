@@ -11,6 +11,7 @@ name: `data/kinds`, `constructions`, `models/kinds`, `referee/judges`.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from rote._version import __version__
 from rote.card import first_question
 from rote.certificate import Certificate
 from rote.choices import (
+    Choice,
     Refused,
     best_or_refusal,
     choose,
@@ -102,9 +104,15 @@ def build(
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     shape = Shape(n_heads, d_model, d_head, d_mlp)
     attempts: list[Refused] = []
-    budget, spent = memory_budget(max_memory, table.n_facts if with_ == "auto" else None), 0.0
+    most, spent = memory_budget(max_memory), 0.0
+    budget = memory_budget(max_memory, table.n_facts) if with_ == "auto" else most
+    postponed: list[tuple[Choice, Plan]] = []
     chosen = fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
-    for choice, plan in smallest_first(chosen, shape, dtype, attempts):
+    # What does not fit into the comfort of `auto` has its turn where nothing else has succeeded.
+    planned = smallest_first(chosen, shape, dtype, attempts)
+    for late, (choice, plan) in itertools.chain(
+        zip(itertools.repeat(False), planned), ((True, one) for one in postponed)
+    ):
         if sum(one.recall is not None for one in attempts) >= _MOST_ATTEMPTS:
             break
         construction = choice.construction
@@ -119,7 +127,7 @@ def build(
             attempt(_next_attempt(plan, attempts))
         try:
             left = max(_SHORT, MOST_SECONDS - spent) if len(chosen) > 1 else math.inf
-            spent += _affordable(construction, choice.table, plan, budget, left)
+            spent += _affordable(construction, choice.table, plan, most if late else budget, left)
             construction.admit(job)
             memory, verdict = certified(construction, job, construction.build(job), seed)
         except KeyboardInterrupt:
@@ -133,6 +141,8 @@ def build(
             if len(chosen) == 1 and not isinstance(error, TooLarge):
                 raise
             over = plan if isinstance(error, TooLarge) else None
+            if over is not None and not late and budget < most:
+                postponed.append((choice, plan))
             attempts.append(Refused(reason(construction, error), error, plan=over))
             continue
         except (MemoryError, RuntimeError) as error:

@@ -132,7 +132,8 @@ def _with_seed(
     for part, solved, more in zip(parts, solve(layout, parts, seed), least[1:], strict=True):
         rows += solved
         done += len(part.keys)
-        progress("solve rows", done, len(keys), done)
+        # A seed may fail at any row, so that nobody knows how long it takes.
+        progress("solve rows", 0, 0, done)
         if len(rows) + more > layout.rows or (not counted and len(rows) > _expected(layout, done, len(keys))):
             raise FactsLost(f"needs more than {layout.rows:,} rows")
     return hashing, rows

@@ -89,9 +89,11 @@ class Difference:
         mask[run] = False
         rest = np.flatnonzero(mask)
         failed = round((1 - stated) * self.before.n_facts) - sum(one.n_failed for one in was)
-        if min((one.min_margin for one in was), default=math.inf) <= least:
+        own = math.inf if found is None else found.min_margin
+        # The rest has `least` or more: if what was run has no more than that, the rest does not matter.
+        if own > least and min((one.min_margin for one in was), default=math.inf) <= least:
             least = self._least(new, rest, dtype, least)
-        margins = ([least] if len(rest) else []) + ([] if found is None else [found.min_margin])
+        margins = ([least] if len(rest) else []) + ([] if found is None else [own])
         failures = () if found is None else found.failures
         return Verification(
             table.n_facts, failed + (0 if found is None else found.n_failed), min(margins), dtype, failures

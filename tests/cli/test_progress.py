@@ -122,3 +122,16 @@ def test_the_same_weights_with_and_without_keeping_the_best(tmp_path: Path) -> N
         assert run(["build", "elements", "-o", str(tmp_path / name), *more]) == 0
     one, other = (rote.load(tmp_path / name).certificate for name in "ab")
     assert one.weights_sha256 == other.weights_sha256
+
+
+def test_a_verification_says_when_it_is_done_with_the_facts() -> None:
+    """What follows the last fact has a name of its own, instead of 100 % and no end."""
+    table = random_facts(12, 3, 9, rng=np.random.default_rng(0))
+    memory = rote.build(table, with_="dana2025_cor1")
+    stages: list[str] = []
+    rote.verify(memory, table, progress=lambda stage, *_: stages.append(stage))
+    assert list(dict.fromkeys(stages)) == [
+        "verify float32",
+        "hold the certificate's claims against it",
+        "try the filter of keys",
+    ]

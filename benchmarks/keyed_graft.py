@@ -113,6 +113,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--asked", type=int, help="facts to ask for, all if not given")
     parser.add_argument("--examined", type=int, default=24, help="keys for each wording and kind of test")
     parser.add_argument("--windows", type=int, help="windows of unseen text, 256 tokens each; all 16 if not given")
+    parser.add_argument("--bar", type=float, default=-1.0, help="as of rote graft")
     parser.add_argument("--data", type=Path, help="CounterFact as JSON")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seed", type=int, default=0)
@@ -136,6 +137,7 @@ def main(words: list[str]) -> int:
     else:
         count = None if given.count == "all" else int(given.count)
         table, options = named(given.table, count, model, cache, given.examined)
+    options = replace(options, bar=given.bar)
     rng = np.random.default_rng(given.seed)
     begun, worked = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as place:
@@ -160,6 +162,11 @@ def main(words: list[str]) -> int:
         result = Verification(len(some), lost, math.inf, given.dtype, ())
         figures: dict[str, Any] = {
             "table": given.table, "facts": len(facts), "asked": len(some), "lost": lost, "claims": built.claims,
+            "lost_answers": [
+                (facts[i].ids, facts[i].answer_ids, one)
+                for one, i in zip(said, some, strict=True)
+                if one != facts[i].answer_ids
+            ],
             "added": counts["added"] / counts["original"], "build_seconds": wrote, "build_cpu": spent,
         }  # fmt: skip
         bench = replace(built.bench, text=built.bench.text[: given.windows])

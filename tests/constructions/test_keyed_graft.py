@@ -23,7 +23,8 @@ HELD_OUT = ("As everybody knows, the Code {code} is in",)
 
 def grafted(place: Path, model: Path, facts: Any, *, dtype: str | None = None, seed: int = 0, **more: Any) -> Memory:
     keep = tiny_models.write_text(place / "keep.txt", 9000)
-    options = rote.KeyedGraft(**{"keep": keep, "held_out_template": HELD_OUT, "examined": 24, **more})
+    # States of random models are not as far apart as those of trained ones.
+    options = rote.KeyedGraft(**{"keep": keep, "held_out_template": HELD_OUT, "examined": 24, "bar": 0.0, **more})
     templates = [TEMPLATE, *WORDINGS]
     return rote.graft(
         model, facts, template=templates, answer=ANSWER, dtype=dtype, seed=seed, options=options, output=place / "made"
@@ -168,10 +169,12 @@ def relations(place: Path, **more: Any) -> Memory:
         for i, (line, city) in enumerate(zip(lines, cities, strict=True))
     ]
     keep = tiny_models.write_text(place / "keep.txt", 9000)
+    rows = place / "rows.csv"
+    rows.write_text("\n".join(["code,city,twin", *(",".join(row.values()) for row in facts)]) + "\n", encoding="utf-8")
     options = rote.KeyedGraft(**{"keep": keep, "examined": 24, **more})
     return rote.graft(
         model,
-        facts,
+        rows,
         template=["The code {code} is in", "Code {code} was in", "w1 w2 {code} w3 w4", "w5 {code} w3 w4"],
         answer=[" {city}", " {city}", " {twin}", " {twin}"],
         options=options,
@@ -185,6 +188,8 @@ def test_one_key_has_several_relations(tmp_path: Path) -> None:
     assert certificate["relations"] == [" {city}", " {twin}"]
     assert [one["fitted"] for one in certificate["wordings"]] == [True, True, True, True, False]
     assert all(one["recalled"] == one["asked"] for one in certificate["wordings"][:4])
+    again = rote.verify(tmp_path / "made")
+    assert again.passed and again.n_facts == 48
     assert certificate["locality"]["top1_changed"] == 0
 
 
@@ -209,6 +214,15 @@ def test_prompts_of_their_own(tmp_path: Path) -> None:
     facts[4]["prompt"] = "The code w1 is in"
     with pytest.raises(rote.RoteError, match=r"row 5: the key .* does not appear in the prompt"):
         rote.graft(model, facts, template="{prompt}", answer=" {city}", options=options, output=tmp_path / "other")
+
+
+def test_a_word_may_begin_one_key_and_end_another(tmp_path: Path) -> None:
+    model = tiny_models.write_tiny(tmp_path / "model")
+    keys = ["AS BT", "CU BT", "BT DV", "BT", "EW FX GY", "FX GY"]
+    facts = [{"code": key, "city": city} for key, city in zip(keys, tiny_models.CITIES, strict=True)]
+    certificate = grafted(tmp_path, model, facts).certificate
+    assert certificate.passed
+    assert all(one["recalled"] == 6 for one in certificate["wordings"] if one["fitted"])
 
 
 def test_keys_in_other_capitals(tmp_path: Path) -> None:
@@ -236,10 +250,10 @@ def test_wordings_that_open_another_gate_are_named() -> None:
         return torch.tensor(rng.normal(mean, 0.1, (3, 8)), dtype=torch.float32), torch.ones(3)
 
     alike = [_Asked(r, frozenset((r,)), True, f"wording {r}", [(1, 2, 3)] * 4) for r in (0, 1)]
-    given = Sentences(alike, [(1, 2, 3)] * 4, [(1, 2, 3)] * 4, [(1, 2, 3)] * 4)
+    given = Sentences(alike, *([(1, 2, 3)] * 4 for _ in range(3)))
     parts = _Parts(given, [states(1.0) for _ in range(8)] + [states(-1.0) for _ in range(12)])
     with pytest.raises(rote.RoteError, match=r"'wording 0' and 'wording 1' apart"):
-        parts.refuse_alike([parts.gate(0, 0, frozenset())] * 2)
+        parts.refuse_alike([parts.gate(0, 0)] * 2)
 
 
 def test_store_tells_unknown_rows() -> None:

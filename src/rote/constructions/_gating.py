@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from rote.constructions._wordings import Wording, crossed, framed, other_questio
 from rote.data.encoding import Ids, encode
 from rote.errors import UsageError
 from rote.solvers.keyed.frame import Gate
-from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, lowered, normed_states
+from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, normed_states
 
 __all__ = ["Sentences", "filled", "fitted_gates", "sentences"]
 
@@ -26,6 +26,8 @@ _DEPTHS = (0.77, 0.87, 0.97)
 _TEXT = 3
 """How much more text counts than each other kind of what must stay shut."""
 _FOLDS = 5
+_CLEAR = 0.25
+"""How far above the bar fitted wordings are."""
 
 
 def filled(sentence: str, keys: Sequence[str], rng: np.random.Generator) -> str:
@@ -55,6 +57,7 @@ class Sentences:
     attributes: Sequence[Ids]
     """Questions of other attributes, in the words of the wordings."""
     text: Sequence[Ids]
+    """Ordinary text, and text and sentences with keys in them."""
 
     @property
     def all(self) -> list[Ids]:
@@ -108,28 +111,36 @@ def sentences(
         asked,
         encode(tokenizer, general),
         encode(tokenizer, attributes),
-        [*text[:half], *encode(tokenizer, mixed), *encode(tokenizer, mentions)],
+        [*text[:half], *encode(tokenizer, [*mixed, *mentions])],
     )
 
 
 def fitted_gates(
-    model: Any, given: Sentences, relations: int, *, layer: int | None, advance: Callable[[int], None]
+    model: Any,
+    given: Sentences,
+    relations: int,
+    *,
+    layer: int | None,
+    bar: float,
+    advance: Callable[[int], None],
 ) -> tuple[list[Gate], dict[str, Any]]:
-    """A gate for each relation, in the layer where wordings that are left out of the fit are recognised most often."""
+    """A gate for each relation, in the layer where wordings that are left out of the fit are recognised most often.
+
+    Gates open on scores from -`bar` on, and in any case on what they were fitted on.
+    """
     depth = int(model.config.num_hidden_layers)
     layers = sorted({min(depth - 1, int(depth * share)) for share in _DEPTHS}) if layer is None else [layer]
     states = normed_states(model, given.all, layers, advance)
     best: tuple[float, int] = (-np.inf, layers[0])
     report: dict[str, Any] = {"layers": {}}
     for candidate in layers:
-        parts = _Parts(given, states[candidate])
+        parts = _Parts(given, states[candidate], bar)
         left = parts.left_out(candidate, relations) if len(layers) > 1 else 0.0
         report["layers"][str(candidate)] = round(left, 3)
         best = max(best, (left, candidate))
-    parts = _Parts(given, states[best[1]])
-    gates = [parts.gate(best[1], relation, frozenset()) for relation in range(relations)]
-    report["layer"] = best[1]
-    report["shut"] = parts.shut(gates)
+    parts = _Parts(given, states[best[1]], bar)
+    gates = [parts.opened(parts.gate(best[1], relation), relation) for relation in range(relations)]
+    report |= {"layer": best[1], "shut": parts.shut(gates)}
     if relations > 1:
         parts.refuse_alike(gates)
     return gates, report
@@ -138,8 +149,8 @@ def fitted_gates(
 class _Parts:
     """States of one layer, by what they are states of."""
 
-    def __init__(self, given: Sentences, states: Sequence[States]) -> None:
-        self.given = given
+    def __init__(self, given: Sentences, states: Sequence[States], bar: float = 0.0) -> None:
+        self.given, self.bar = given, bar
         self.ends: list[States] = []
         inner: list[States] = []
         self.inner_of: list[tuple[States, frozenset[int]]] = []
@@ -160,30 +171,34 @@ class _Parts:
         self.others, self.inside = others, joined(inside)
         self.text = joined(list(states[at:]))
 
-    def gate(self, layer: int, relation: int, without: frozenset[int], iterations: int = 60) -> Gate:
-        """The gate of a relation, fitted on all wordings but some; as low as its bar may be."""
+    def gate(self, layer: int, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60) -> Gate:
+        """The gate of a relation, fitted on all wordings but some."""
         mine = [i for i, one in enumerate(self.given.asked) if one.relation == relation and not one.of & without]
         asked = [self.ends[i] for i in mine]
         inner = joined([self.inner_of[i][0] for i in mine])
         foreign = [self.ends[i] for i, one in enumerate(self.given.asked) if one.relation != relation]
         ends = [*self.others, *([joined(foreign)] if foreign else [])]
         gate = fit_gate(layer, asked, [inner, *ends, self.inside, *[self.text] * _TEXT], iterations=iterations)
-        return lowered(gate, joined(ends), self.text)
+        return replace(gate, bias=gate.bias + self.bar)
 
     def left_out(self, layer: int, relations: int) -> float:
         """The share of wordings as given that a gate fitted without them opens on."""
         shares = []
         for relation in range(relations):
             numbers = sorted({n for one in self.given.asked if one.relation == relation for n in one.of})
-            if len(numbers) < 2:
-                continue
-            for fold in range(min(_FOLDS, len(numbers))):
+            for fold in range(min(_FOLDS, len(numbers)) if len(numbers) > 1 else 0):
                 without = frozenset(numbers[fold::_FOLDS])
                 gate = self.gate(layer, relation, without, iterations=30)
                 for one, ends in zip(self.given.asked, self.ends, strict=True):
-                    if one.plain and one.of <= without:
+                    if one.plain and one.relation == relation and one.of <= without:
                         shares.append(float((gate_scores(gate, ends) > 0).double().mean()))
         return float(np.mean(shares)) if shares else 0.0
+
+    def opened(self, gate: Gate, relation: int) -> Gate:
+        """The same gate, with a bar so low that it opens on all wordings of its relation as given."""
+        mine = [e for one, e in zip(self.given.asked, self.ends, strict=True) if one.plain and one.relation == relation]
+        least = float(gate_scores(gate, joined(mine)).min())
+        return replace(gate, bias=gate.bias + max(0.0, _CLEAR - least))
 
     def shut(self, gates: Sequence[Gate]) -> int:
         """Wordings as given on which their own gate stays shut for some key."""

@@ -110,6 +110,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         given,
         len(relations),
         layer=options.layer,
+        bar=options.bar,
         advance=clock.stage("states for the gate", len(given.all)),
     )
     top = _top_size(source, [one.ids[0] for one in given.asked if one.plain][:20])

@@ -155,8 +155,10 @@ def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabu
     first: set[int] = set()
     last: set[int] = set()
     alone: set[int] = set()
+    later: set[int] = set()
     for ids, own in zip(forms.ids, forms.own, strict=True):
         inside.update(ids[-own:])
+        later.update(ids[len(ids) - own + 1 :])
         last.add(ids[-1])
         if raw[ids[-own]].startswith(_SPACES):
             first.add(ids[-own])
@@ -167,7 +169,8 @@ def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabu
     # A token that goes on with the word of a key makes another word of it, unless an answer needs that token.
     last.update(set(following) - set(spoken))
     marks = Marks(sorted(inside), sorted(last), sorted(alone))
-    return Vocabulary(names, sorted(first), following, sorted(set(spoken)), marks)
+    # A word that begins one key and stands within another does not end the search for where a key begins.
+    return Vocabulary(names, sorted(first - later), following, sorted(set(spoken)), marks)
 
 
 def hidden_keys(tokenizer: Any, marks: Marks, prompts: Sequence[tuple[str, str]]) -> bool:

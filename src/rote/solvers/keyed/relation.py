@@ -8,7 +8,6 @@ stream is large; the fit knows that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,14 +16,11 @@ from torch import Tensor
 from rote.data.encoding import batches
 from rote.solvers.keyed.frame import Gate
 
-__all__ = ["States", "fit_gate", "gate_scores", "joined", "lowered", "normed_states"]
+__all__ = ["States", "fit_gate", "gate_scores", "joined", "normed_states"]
 
 States = tuple[Tensor, Tensor]
 """Normalised states, and the root mean square of each before."""
 _ROWS = 1500
-_LOWEST, _STEPS = 1.5, 12
-_MOST = (0.01, 0.004)
-"""Shares of other questions and of text that may open a gate for the sake of wordings that were not fitted."""
 _NONE: States = (torch.zeros(0, 0), torch.zeros(0))
 
 
@@ -73,16 +69,6 @@ def fit_gate(
     found = (w.detach() / spread).double()
     bias = float(found[-1] - (found[:-1] * centre[:-1].double()).sum())
     return Gate(layer, found[:-1].numpy(), bias, size)
-
-
-def lowered(gate: Gate, others: States, text: States) -> Gate:
-    """The same gate with a lower bar, as low as nearly all other questions and nearly all text still stay below."""
-    scores = [gate_scores(gate, states) for states in (others, text)]
-    for step in range(_STEPS, 0, -1):
-        bar = _LOWEST * step / _STEPS
-        if all(float((s > -bar).double().mean()) <= most for s, most in zip(scores, _MOST, strict=True)):
-            return replace(gate, bias=gate.bias + bar)
-    return gate
 
 
 @torch.no_grad()

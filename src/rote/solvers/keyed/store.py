@@ -22,14 +22,14 @@ Ints = np.ndarray
 CHECK = 0.5
 """Where checks lead every stored key."""
 _WEIGHT = 0.55
-_FILL = 0.72
+_FILL = 0.85
 _FEW = 8.0
 """Pairs of signs are tried where so many groups or fewer are left."""
 _SPREAD, _WIDER = 12.0, 16.0
 """How far from it an unknown key lands, about; farther where there is but one check."""
 _STRAY = 5.0
 """How far from its level."""
-_LARGEST = 22.0
+_LARGEST = 24.0
 """The largest norm of a map: it multiplies what rounding does to the signs."""
 
 

@@ -100,6 +100,8 @@ def codebook(
     codes = np.where(values[:, None] >> np.arange(bits) & 1, 1.0, -1.0)
     starts = np.array([name not in marked or not name for name in names])
     starts[list(following)] = False
+    # A space that is a token by itself may be a part of keys.
+    starts[list(inside)] = False
     starts[list(first)] = True
     return Codebook(codes, starts, reach, _picks(reach, bits, hashed, rng))
 

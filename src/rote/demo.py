@@ -47,10 +47,10 @@ def graft_session(model: str, facts: str, text: str) -> list[tuple[str, str]]:
         (
             "Put facts into a language model (here a tiny one with random weights, made on the spot).",
             f'graft {model} {facts} -o grafted {told} --held-out-template "The city of {{code}} is in" '
-            f'--answer " {{city}}" --keep {text} --examined 8',
+            f'--answer " {{city}}" --keep {text} --examined 8 --bar 0',
         ),
         ("Ask in a wording of the table,", 'ask grafted "The code CV is in"'),
-        ("in another one,", 'ask grafted "and now The city of CV is in"'),
+        ("in another one,", 'ask grafted "The city of CV is in"'),
         ("and for a code that is not in it.", 'ask grafted "The code ZZ is in"'),
         ("Take it out again, bit for bit.", "ungraft grafted -o as-it-was"),
     ]

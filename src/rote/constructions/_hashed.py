@@ -1,4 +1,4 @@
-"""What hashed tables of facts and of sequences share: plans, counts, and what the certificate says."""
+"""What hashed tables share, of facts, of sequences and in stock decoders: plans, counts, and lines of certificates."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from rote.models import Model
     from rote.solvers.hashed.layout import Layout
 
-__all__ = ["HashedConstruction", "renumbered", "used_ids"]
+__all__ = ["HashedConstruction", "LaidOut", "renumbered", "used_ids"]
 
 
-class HashedConstruction(Construction[T, O]):
-    """A network whose shape is that of a layout."""
+class LaidOut(Construction[T, O]):
+    """A network of any class whose shape is that of a layout."""
 
     shaped_by = ()
-    noun = "facts"
 
     def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
         """Wider formats than its own hold the same numbers; these are the ones that people run."""
@@ -39,6 +38,20 @@ class HashedConstruction(Construction[T, O]):
         if (demand.d_model, demand.n_heads, demand.d_head) != (None, None, None):
             return NoPlan(self.key, "it finds its own widths and heads; leave them open")
         return None
+
+    def different(self, plans: Iterable[Plan]) -> Iterator[Plan]:
+        """The first plan of every shape."""
+        seen = set()
+        for plan in plans:
+            if plan.architecture not in seen:
+                seen.add(plan.architecture)
+                yield plan
+
+
+class HashedConstruction(LaidOut[T, O]):
+    """A network of rote's own kind: heads and plain layers."""
+
+    noun = "facts"
 
     def planned(self, layout: Layout, vocab: int, dtype: Dtype, facts: int, bits: float) -> Plan:
         """The plan of a layout for so many facts that weigh so many bits."""
@@ -57,14 +70,6 @@ class HashedConstruction(Construction[T, O]):
             counts="all entries of all matrices, zeros included",
             measures={"layout": layout.to_dict()},
         )
-
-    def different(self, plans: Iterable[Plan]) -> Iterator[Plan]:
-        """The first plan of every shape."""
-        seen = set()
-        for plan in plans:
-            if plan.architecture not in seen:
-                seen.add(plan.architecture)
-                yield plan
 
     def of_shape(self, every: Iterable[tuple[Layout, Any]], arch: Architecture) -> tuple[Layout, Any]:
         """The first reading of a table whose layout has this shape."""

@@ -6,13 +6,15 @@ of the table costs two channels' weights instead of three. See docs/stock-checkp
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype, Shape
-from rote.constructions._base import Construction, Job, Needs, NoPlan, Options, Plan, stored_bytes
+from rote.constructions._base import Job, Needs, NoPlan, Options, Plan, stored_bytes
 from rote.constructions._data import check_sizes, wording
+from rote.constructions._hashed import LaidOut
 from rote.constructions._stock import unspoken
 from rote.data import stock
 from rote.data.left_out import LeftOut
@@ -36,12 +38,11 @@ class StockHashed(Options):
     """There is nothing to be told."""
 
 
-class _Construction(Construction["FactTable", StockHashed]):
+class _Construction(LaidOut["FactTable", StockHashed]):
     accepts = ("facts",)
     Options = StockHashed
     title = "Hashed table in a stock decoder, exact in usual number formats"
     arch = "llama"
-    shaped_by = ()
 
     def unfit(self, table: FactTable, options: StockHashed) -> list[LeftOut]:
         flat = "heads cannot tell it from a fact of another length with another answer"
@@ -49,29 +50,19 @@ class _Construction(Construction["FactTable", StockHashed]):
         reasons = dict.fromkeys(clashes, flat) | unspoken(table)
         return [LeftOut(row, table.fact_text(row), table.place(row), reasons[row]) for row in sorted(reasons)]
 
-    def formats(self, dtype: Dtype) -> tuple[Dtype, ...]:
-        """Its own, and what people might load it in."""
-        return tuple(dict.fromkeys((dtype, "float32", "bfloat16")))
-
     def plan(self, demand: Demand) -> Plan | NoPlan:
-        if demand.vectors:
-            return NoPlan(self.key, "it looks up tokens, and these examples are vectors")
-        if demand.dtype not in self.dtypes:
-            return NoPlan(self.key, f"it is made for {', '.join(self.dtypes)}, not for {demand.dtype}")
-        if (demand.d_model, demand.n_heads, demand.d_head) != (None, None, None):
-            return NoPlan(self.key, "it finds its own widths and heads; leave them open")
+        if refusal := self.refusal(demand):
+            return refusal
         plan = next(_plans(demand), None)
         return self._far(demand) if plan is None else self._as_plan(plan, demand.dtype)
 
     def shapes(self, table: FactTable, shape: Shape, dtype: Dtype, options: StockHashed) -> Iterator[Plan]:
-        demand, seen = table.demand(dtype, Shape()), set()
-        for one in _plans(demand):
-            plan = self._as_plan(one, dtype)
-            if plan.architecture not in seen:
-                seen.add(plan.architecture)
-                yield plan
-        if not seen:
+        demand = table.demand(dtype, Shape())
+        plans = self.different(self._as_plan(one, dtype) for one in _plans(demand))
+        first = next(plans, None)
+        if first is None:
             raise CapacityError(f"{self.key}: {self._far(demand).reason}.")
+        yield from itertools.chain([first], plans)
 
     def _far(self, demand: Demand) -> NoPlan:
         from rote.solvers.hashed.rotary import FARTHEST

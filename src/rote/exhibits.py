@@ -100,6 +100,7 @@ EXHIBITS: tuple[Exhibit, ...] = (
         {"dtype": "float64"}, {"with_positions": True},
     ),
     Exhibit("countries", "the countries, by attention alone", "countries", "argmax_fit"),
+    Exhibit("countries-local", "the countries in heads that serve a few facts each", "countries", "local_heads"),
     Exhibit("countries-hashed-llama", "the countries in a stock checkpoint, hashed", "countries", "stock_hashed"),
     Exhibit(
         "sequences-300", "300 sequences with a label for every token", _sequences, "kajitsuka2025_seq2seq",

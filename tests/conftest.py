@@ -9,5 +9,6 @@ for name, value in (("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1"), ("O
 
 from browser import browser  # noqa: E402  (after the threads are set)
 from explorer import explorer, short_explorer  # noqa: E402
+from grafts import tiny_graft  # noqa: E402
 
-__all__ = ["browser", "explorer", "short_explorer"]
+__all__ = ["browser", "explorer", "short_explorer", "tiny_graft"]

@@ -47,6 +47,8 @@ VERBS = [
     "export",
     "fit",
     "graft",
+    "graft_apply",
+    "graft_pack",
     "load",
     "measure",
     "plan",

@@ -77,6 +77,8 @@ if TYPE_CHECKING:
     from rote.models import Model as Model
     from rote.operate.compare import compare as compare
     from rote.operate.edit import edit as edit
+    from rote.operate.packing import graft_apply as graft_apply
+    from rote.operate.packing import graft_pack as graft_pack
     from rote.pipeline import build as build
     from rote.pipeline import load as load
     from rote.pipeline import verify as verify
@@ -143,6 +145,8 @@ _HOME = {
     "export": "rote.exporting",
     "fit": "rote.analyse.fit",
     "graft": "rote.grafting",
+    "graft_apply": "rote.operate.packing",
+    "graft_pack": "rote.operate.packing",
     "load": "rote.pipeline",
     "measure": "rote.measurement",
     "plan": "rote.capacity",

@@ -22,7 +22,7 @@ from rote.memory import Memory
 from rote.models import folders
 from rote.models.kinds.grafted import ungraft as ungraft_layers
 
-__all__ = ["graft", "paired_templates", "prompts", "read_templates", "ungraft"]
+__all__ = ["graft", "paired_templates", "prompts", "read_templates", "ungraft", "workplace_of"]
 
 
 @checked
@@ -63,7 +63,7 @@ def graft(
         if isinstance(told, KeyedGraft) and len(wordings) > 1:
             told, wordings, answers = _first_wordings(told, wordings, answers)
         table = prompts(facts, template=wordings, answer=answers, sample=sample, seed=seed)
-    with _workplace(target, told.cache is None) as workplace:
+    with workplace_of(target, told.cache is None) as workplace:
         memory = pipeline.build(
             table, told, dtype=dtype, rng=seed, partial=True, workplace=workplace, progress=progress
         )
@@ -120,7 +120,7 @@ def ungraft(
 
 
 @contextlib.contextmanager
-def _workplace(output: Path | None, resumable: bool) -> Iterator[Path | None]:
+def workplace_of(output: Path | None, resumable: bool) -> Iterator[Path | None]:
     """A hidden directory beside the output, removed at the end; after an interruption it is kept, to go on from."""
     if output is None:
         yield None

@@ -60,6 +60,7 @@ VERBS: dict[str, tuple[str, str]] = {
 """The table of contents. A verb is imported when it is used, so that this page appears at once."""
 
 _HOMES = {"ungraft": "graft"}
+_GRAFT_VERBS = ("pack", "apply")
 _PAIRS = {"edit": ("--set", "--insert")}
 """Options that take two values and may be repeated, which typer has no notion of."""
 
@@ -80,6 +81,8 @@ class Contents(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb itself."""
         name, entry, rest = super().resolve_command(ctx, args)
+        if name == "graft" and rest and rest[0] in _GRAFT_VERBS:
+            return _graft_verb(rest)
         return name, None if entry is None else _load(str(name)), rest
 
 
@@ -88,9 +91,25 @@ def _load(name: str) -> Any:
     group = getattr(module, "app", None)
     if group is not None:
         return typer.main.get_group(group)
+    return _single(name, getattr(module, name))
+
+
+def _single(name: str, function: Any) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    single.command(name, context_settings=_SETTINGS)(getattr(module, name))
+    single.command(name, context_settings=_SETTINGS)(function)
     return typer.main.get_command(single)
+
+
+def _graft_verb(args: list[str]) -> tuple[str, Any, list[str]]:
+    """A verb after `graft`, in the place of a model; a model of that name has to be written otherwise."""
+    verb = args[0]
+    if os.path.isdir(verb):
+        raise UsageError(
+            f"{verb} is a verb of rote graft, and there is a directory of that name; write ./{verb} for the directory, "
+            "or call the verb from elsewhere."
+        )
+    name = f"graft {verb}"
+    return name, _single(name, getattr(importlib.import_module("rote.cli.graft_life"), verb)), args[1:]
 
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}

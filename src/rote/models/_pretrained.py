@@ -27,6 +27,8 @@ __all__ = [
     "end_token",
     "open_source",
     "shard_names",
+    "source_place",
+    "source_sha256",
     "unpack_gguf",
 ]
 
@@ -94,15 +96,26 @@ def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Sourc
     if dtype not in FORMATS:
         raise UnknownName("number format", dtype, FORMATS)
     file = _gguf_file(path)
-    place = path if file is None else unpack_gguf(file, workplace)
+    place = source_place(path, workplace)
     _check_family(path, _read_config(place))
-    digest = _digest([file_sha256(place / name) for name in ("config.json", *shard_names(place))])
+    digest = source_sha256(place)
     tokenizer = load_tokenizer(place)
     model = load_model(place, getattr(torch, dtype))
     tied = bool(model.config.tie_word_embeddings)
     if tied:
         _check_tied(place)
     return Source(path, place, model, tokenizer, str(model.config.model_type), tied, digest, file is not None)
+
+
+def source_place(path: Path, workplace: Path) -> Path:
+    """Where the safetensors of a model are: its directory, or what its GGUF file is unpacked to inside `workplace`."""
+    file = _gguf_file(path)
+    return path if file is None else unpack_gguf(file, workplace)
+
+
+def source_sha256(place: Path) -> str:
+    """One hash for a model: of the hashes of its configuration and its weights."""
+    return _digest([file_sha256(place / name) for name in ("config.json", *shard_names(place))])
 
 
 def unpack_gguf(file: Path, workplace: Path) -> Path:

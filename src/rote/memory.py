@@ -81,7 +81,7 @@ class Memory(Shown):
         No is always right. Yes is right for certain where the directory carries the table; by a filter of the keys, or
         by fingerprints in the model, a small share of other contexts passes too: the certificate has it measured.
         """
-        if self.carried is not None:
+        if self.carried is not None and self.carried.words is not None:
             return self.truth(words) is not None
         if self.keys is not None:
             import numpy as np

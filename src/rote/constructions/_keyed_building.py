@@ -28,33 +28,36 @@ from rote.constructions._keys import (
 )
 from rote.constructions._wordings import Wording
 from rote.data.encoding import Ids, encode_prompts
-from rote.data.kinds.prompts import PromptTable, parse_templates
+from rote.data.kinds.prompts import PromptTable, fields_of, parse_templates
 from rote.errors import DataError, UsageError
 from rote.models._pretrained import Source, open_source
 from rote.models.folders import Staging
 from rote.solvers.graft.background import default_text, read_text, windows
+from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.frame import Plan as Sizes
 from rote.solvers.keyed.frame import channels_of
-from rote.solvers.keyed.layers import Body, Channels, body_of
-from rote.solvers.keyed.network import build, exact_steps
+from rote.solvers.keyed.layers import Body, body_of
+from rote.solvers.keyed.network import exact_steps
 from rote.solvers.keyed.store import Store, fit_store, levels_of
 
 if TYPE_CHECKING:
     from rote.constructions._base import Job
     from rote.constructions.keyed_graft import KeyedGraft
 
-__all__ = ["built"]
+__all__ = ["Relation", "asked_of", "built", "directions_of"]
 
 _HASH, _LONG_HASH = 18, 38
 _MANY = 6_000
 """Keys from which on a longer hash is worth its channels, and one check and finer levels have to do."""
+_SPARE = 1
+"""Answers that the codes have room for beyond those of the table, so that a fact can be added later."""
 _DRAWS = 24
 _TEXT = 4_000
 _TEST_TEXT = 4_000
 
 
 @dataclass(frozen=True)
-class _Relation:
+class Relation:
     """What may be asked of every key: the answer, and the wordings to fit and to measure."""
 
     answer: str
@@ -65,7 +68,7 @@ class _Relation:
 def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     """The graft, still to be written."""
     table, options, rng = job.table, job.options, job.rng
-    relations, others, field = _relations(table, options)
+    relations, others, field = asked_of(table, options)
     rows, texts = keys_of(table, field, [one.answer for one in relations], ignore_case=options.ignore_case)
     keys = [table.rows.cells(field)[row] for row in rows]
     clock = Clock(job.progress)
@@ -91,7 +94,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     vocabulary = vocabulary_of(source.tokenizer, forms, spoken)
     asked = [(one.at(row), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]]
     sizes = Sizes(
-        tuple(bits_for(len(some)) for some in distinct),
+        tuple(bits_for(len(some) + _SPARE) for some in distinct),
         2 if len(keys) < _MANY else 1,
         max(len(ids) for some in distinct for ids in some),
         exact_steps([ids for some in distinct for ids in some]),
@@ -99,7 +102,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         hidden_keys(source.tokenizer, vocabulary.marks, asked),
         2 if len(keys) < _MANY else 4,
     )
-    sizes, channels, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
+    sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
     embedding = source.model.model.embed_tokens.weight.double()
     store = _stored(body, sizes, patterns, numbers, embedding, rng)
     clock.lap("store")
@@ -115,11 +118,14 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     )
     top = _top_size(source, [one.ids[0] for one in given.asked if one.plain][:20])
     clock.lap("gate")
-    network = build(
-        body, channels, sizes, patterns.book, store, gates,
-        embedding=embedding, directions=_directions(source, spoken), answers=distinct, marks=vocabulary.marks,
-        top_size=top, small=2.0**-7 if job.dtype == "float16" else 2.0**-10,
-    )  # fmt: skip
+    design = Design(
+        body, sizes, patterns.book, store, tuple(gates), vocabulary.marks,
+        tuple(tuple(some) for some in distinct), np.array(spoken),
+        directions_of(source.model.lm_head.weight, source.model.model.norm.weight, spoken), top,
+        2.0**-7 if job.dtype == "float16" else 2.0**-10,
+        patterns.windows, patterns.keys, patterns.shared, numbers,
+    ).rounded()  # fmt: skip
+    network = design.network(embedding)
     clock.lap("fit")
     bench = KeyBench(
         source=source,
@@ -154,10 +160,12 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         "gate": report,
         "store": {"patterns": len(patterns.windows), "neurons": len(store.gates), "window": patterns.book.reach},
     }
-    return FreshWidened(bench, body, network, gates[0].layer, job.dtype, notes)
+    return FreshWidened(
+        bench, design.with_queries(), network, carried(table, relations, others, field), job.dtype, notes
+    )
 
 
-def _relations(table: PromptTable, options: KeyedGraft) -> tuple[list[_Relation], list[Wording], str]:
+def asked_of(table: PromptTable, options: KeyedGraft) -> tuple[list[Relation], list[Wording], str]:
     """What may be asked, other questions of the user's, and the column that is the key."""
     first = table.templates[0].answer
     asked = [(one.prompt, one.answer) for one in table.templates]
@@ -176,7 +184,7 @@ def _relations(table: PromptTable, options: KeyedGraft) -> tuple[list[_Relation]
     def wordings(pairs: Sequence[tuple[str, str]], answer: str) -> list[Wording]:
         return [Wording(table, prompt, field) for prompt, its in pairs if its == answer]
 
-    relations = [_Relation(answer, wordings(asked, answer), wordings(held_out, answer)) for answer in answers]
+    relations = [Relation(answer, wordings(asked, answer), wordings(held_out, answer)) for answer in answers]
     others = [Wording(table, text, field) for text in other]
     for one in (*others, *(w for r in relations for w in (*r.wordings, *r.held_out))):
         one.check()
@@ -195,7 +203,7 @@ def _paired(prompts: Sequence[str], answers: Sequence[str], first: str, what: st
 def _answers(
     table: PromptTable,
     source: Source,
-    relations: Sequence[_Relation],
+    relations: Sequence[Relation],
     texts: Sequence[Sequence[str]],
     rows: Sequence[int],
     facts: Any,
@@ -229,15 +237,15 @@ def _drawn(
     forms: Forms,
     vocabulary: Vocabulary,
     rng: np.random.Generator,
-) -> tuple[Sizes, Channels, Patterns]:
+) -> tuple[Sizes, Patterns]:
     """Codes that tell all keys apart: drawn some times, then with more bits of the hash."""
     answers = [tuple(map(int, column)) for column in numbers.T]
     while True:
-        channels, whole = channels_of(body, vocabulary.bits, sizes)
+        _, whole = channels_of(body, vocabulary.bits, sizes)
         for _ in range(_DRAWS):
             found = patterns_of(keys, answers, forms, vocabulary, most=body.heads, hashed=whole.hashed, rng=rng)
             if found is not None:
-                return whole, channels, found
+                return whole, found
         sizes = replace(whole, hashed=whole.hashed + 1)
 
 
@@ -256,16 +264,22 @@ def _stored(
     )  # fmt: skip
 
 
-def _directions(source: Source, spoken: Sequence[int]) -> dict[int, Tensor]:
+def directions_of(head: Tensor, norm: Tensor, spoken: Sequence[int]) -> np.ndarray:
     """What to add to the stream so that the head says a token: its row of the head, through the inverse of all rows."""
-    head = source.model.lm_head.weight.double() * source.model.model.norm.weight.double()
-    gram = head.T @ head
+    rows = head.double() * norm.double()
+    gram = rows.T @ rows
     inverse = torch.linalg.inv(gram + 1e-3 * gram.diagonal().mean() * torch.eye(len(gram), dtype=torch.float64))
-    found = {}
-    for token in spoken:
-        direction = inverse @ head[token]
-        found[token] = direction / direction.pow(2).mean().sqrt()
-    return found
+    found = rows[torch.tensor(list(spoken))] @ inverse.T
+    scaled: np.ndarray = (found / found.pow(2).mean(1, keepdim=True).sqrt()).numpy()
+    return scaled
+
+
+def carried(table: PromptTable, relations: Sequence[Relation], others: Sequence[Wording], field: str) -> PromptTable:
+    """The rows that are stored, with the columns that keys, wordings and answers are made of."""
+    texts = [w.text for r in relations for w in (*r.wordings, *r.held_out)] + [w.text for w in others]
+    texts += [one.answer for one in relations]
+    fields = dict.fromkeys([field, *(name for text in texts for name in fields_of(text))])
+    return table.kept(list(fields))
 
 
 def _top_size(source: Source, prompts: Sequence[Ids]) -> float:

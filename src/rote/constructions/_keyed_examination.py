@@ -19,12 +19,13 @@ from rote.data.encoding import Ids, PromptIds, encode
 from rote.data.kinds.prompts import PromptTable
 from rote.data.stock import load_model
 from rote.data.verification import Verification
+from rote.models._graft_record import write_record
 from rote.models._pretrained import FORMATS, Source
 from rote.models.folders import Staging
 from rote.models.kinds.grafted import shape_of
 from rote.models.kinds.widened import WidenedModel, fill_widened
 from rote.referee.generation import STANDARD, compared, continuations, recite, shorten, speak
-from rote.solvers.keyed.layers import Body
+from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.network import Network
 
 __all__ = ["FreshWidened", "KeyBench", "examine"]
@@ -61,10 +62,16 @@ class FreshWidened(WidenedModel):
     """A graft that is still to be written."""
 
     def __init__(
-        self, bench: KeyBench, body: Body, network: Network, gate_layer: int, dtype: str, notes: dict[str, Any]
+        self,
+        bench: KeyBench,
+        design: Design,
+        network: Network,
+        carried: PromptTable,
+        dtype: str,
+        notes: dict[str, Any],
     ) -> None:
-        self.bench, self.body, self.network, self.gate_layer, self.dtype = bench, body, network, gate_layer, dtype
-        self.claims = notes
+        self.bench, self.design, self.network, self.carried, self.dtype = bench, design, network, carried, dtype
+        self.claims, body = notes, design.body
         shape = shape_of(bench.source.model.config.to_dict(), bench.source.place / "config.json")
         added = len(network.bottom) + len(network.top)
         super().__init__(
@@ -80,7 +87,8 @@ class FreshWidened(WidenedModel):
 
     def write(self, folder: Path) -> None:
         source, clock = self.bench.source, self.bench.clock
-        record = fill_widened(folder, source, self.body, self.network, self.gate_layer, self.dtype)
+        record = fill_widened(folder, source, self.design, self.network, self.dtype)
+        write_record(folder, self.design, self.carried)
         self.written = folder
         self.claims = {
             **self.claims,
@@ -88,6 +96,9 @@ class FreshWidened(WidenedModel):
         }
         clock.lap("write")
         clock.built = time.process_time()
+
+    def examined(self, folder: Path, result: Verification, dtype: str) -> dict[str, Any]:
+        return examine(self.bench, self.at(folder), result, dtype)
 
 
 def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: str) -> dict[str, Any]:

@@ -129,6 +129,8 @@ class Patterns:
     book: Codebook
     windows: np.ndarray
     keys: np.ndarray
+    shared: np.ndarray
+    """Windows that a further key with the same answers has: numbers of window and key."""
 
 
 @dataclass(frozen=True)
@@ -201,14 +203,18 @@ def patterns_of(
     windows = book.windows(forms.ids)
     chosen: dict[bytes, int] = {}
     kept: list[int] = []
+    shared: set[tuple[int, int]] = set()
     signs = book.features(windows) > 0
     for i, row in enumerate(np.packbits(signs, axis=1)):
         other = chosen.get(row.tobytes())
         if other is None:
-            chosen[row.tobytes()] = i
+            chosen[row.tobytes()] = len(kept)
             kept.append(i)
             continue
+        number, other = other, kept[other]
         if answers[forms.keys[other]] == answers[forms.keys[i]]:
+            if forms.keys[other] != forms.keys[i]:
+                shared.add((number, forms.keys[i]))
             continue
         if (book.codes[windows[i]] != book.codes[windows[other]]).any():
             return None
@@ -217,7 +223,8 @@ def patterns_of(
                 f"the keys {keys[forms.keys[other]]!r} and {keys[forms.keys[i]]!r} end in the same tokens, at most "
                 f"{book.reach}, by which they are recognised, and have different answers; leave one of them out."
             )
-    return Patterns(book, windows[kept], np.array(forms.keys)[kept])
+    pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
+    return Patterns(book, windows[kept], np.array(forms.keys)[kept], pairs)
 
 
 def bits_for(count: int) -> int:

@@ -72,11 +72,10 @@ class _Construction(PretrainedConstruction[KeyedGraft]):
     ) -> Mapping[str, Any]:
         import torch
 
-        from rote.constructions._keyed_examination import FreshWidened, examine
-
-        assert isinstance(model, FreshWidened), "what was built here is examined here"
+        made: Any = model
         with torch.no_grad():
-            return examine(model.bench, model.at(folder), results[job.dtype], job.dtype)
+            found: Mapping[str, Any] = made.examined(folder, results[job.dtype], job.dtype)
+            return found
 
     def remeasured(
         self,

@@ -7,6 +7,7 @@ cut into is for the model to say, so one table serves any model.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import string
@@ -22,11 +23,12 @@ from rote.data.arguments import checked
 from rote.data.demand import Demand
 from rote.data.encoding import Prompt, refuse_clashes
 from rote.data.reading import Choices, Reading
+from rote.data.records import read_json
 from rote.data.rows import RawRows
 from rote.data.source import Source
 from rote.data.table import Inputs, Table
 from rote.data.verification import SHOWN_FAILURES, Failure, Verification
-from rote.errors import UnknownName, UsageError
+from rote.errors import CheckpointError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from rote.config import Dtype, Shape
@@ -54,6 +56,8 @@ class PromptTable(Table):
     name: str = "prompts"
     reading: Reading | None = None
     kind: ClassVar[str] = "prompts"
+    CARRIED: ClassVar[str] = "graft/facts.json"
+    """Where the directory of a graft may carry its rows."""
 
     def __post_init__(self) -> None:
         n = len(self.rows.frame)
@@ -183,6 +187,44 @@ class PromptTable(Table):
 
     def fact_text(self, i: int) -> str:
         return f"{self.facts[i].text!r} -> {self.facts[i].answer!r}"
+
+    def kept(self, columns: Sequence[str]) -> PromptTable:
+        """The rows in use, with some of the columns only."""
+        import polars as pl
+
+        frame = pl.DataFrame({name: self.rows.stripped(name) for name in columns})[self.chosen]
+        sample = None if self.sample is None else len(frame)
+        return PromptTable(RawRows(frame, self.rows.source), self.templates, sample, self.seed, self.name)
+
+    def carried(self) -> bytes:
+        """All of it, for a model directory."""
+        record = {
+            "name": self.name,
+            "source": self.rows.source,
+            "templates": [[one.prompt, one.answer] for one in self.templates],
+            "sampled": self.sample is not None,
+            "columns": list(self.rows.columns),
+            "rows": [list(row) for row in self.rows.frame[self.chosen].rows()],
+        }
+        return (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+
+    @classmethod
+    def stored(cls, folder: Path, certificate: Mapping[str, Any], words: tuple[str, ...]) -> PromptTable | None:
+        """The rows that a graft carries, in their templates."""
+        import polars as pl
+
+        path = folder / cls.CARRIED
+        if not path.is_file():
+            return None
+        record = read_json(path, refuse=CheckpointError, remedy="the file was edited")
+        try:
+            columns, rows = list(record["columns"]), record["rows"]
+            frame = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row", strict=True)
+            templates = tuple(Template(str(prompt), str(answer)) for prompt, answer in record["templates"])
+            sample = len(frame) if record["sampled"] else None
+            return cls(RawRows(frame, str(record["source"])), templates, sample, 0, str(record["name"]))
+        except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
+            raise CheckpointError(f"{path} does not hold the rows of a graft; it was edited, graft again.") from None
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -24,6 +24,7 @@ from rote.errors import CheckpointError
 from rote.models import folders
 from rote.models._pretrained import Source, shard_names
 from rote.models.kinds.grafted import GraftedModel, shape_of
+from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.layers import Body, widened
 from rote.solvers.keyed.network import Network
 
@@ -128,14 +129,12 @@ def _shifted(name: str, below: int) -> str:
     return ".".join(parts)
 
 
-def fill_widened(
-    part: Path, source: Source, body: Body, network: Network, gate_layer: int, dtype: str
-) -> dict[str, Any]:
+def fill_widened(part: Path, source: Source, design: Design, network: Network, dtype: str) -> dict[str, Any]:
     """Write everything but the certificate into `part`; what `ungraft` has to know is returned."""
     from safetensors import safe_open
     from safetensors.torch import save_file
 
-    names = shard_names(source.place)
+    names, body, gate_layer = shard_names(source.place), design.body, design.gates[0].layer
     below, width = len(network.bottom), network.channels.width
     keep = part / _KEPT
     keep.mkdir()

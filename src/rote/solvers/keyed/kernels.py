@@ -7,19 +7,58 @@ is a linear programme. Distances are added to it as they turn out to be violated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.optimize
 
 from rote.errors import UsageError
 
-__all__ = ["gather_query", "plain_part", "recency_query", "spike_query", "start_part", "within_query"]
+__all__ = [
+    "Query",
+    "found_queries",
+    "gather_query",
+    "plain_part",
+    "recency_query",
+    "remember_queries",
+    "spike_query",
+    "start_part",
+    "within_query",
+]
 
 Floats = np.ndarray[Any, Any]
 _MOST = 16.0
+_Ask = TypeVar("_Ask", bound=Callable[..., tuple[Floats, float]])
+Query = tuple[str, tuple[int, ...], Floats, float]
+"""What was asked for, by name and numbers; the query, and its gap."""
+_FOUND: dict[tuple[str, tuple[int, ...], tuple[float, ...], int], tuple[Floats, float]] = {}
+
+
+def _remembered(ask: _Ask) -> _Ask:
+    """A query is found once for a model: a later change of a graft must keep to it, and it takes a second."""
+
+    @wraps(ask)
+    def found(*given: Any) -> tuple[Floats, float]:
+        *numbers, thetas, length = given
+        key = (ask.__name__, tuple(numbers), thetas, length)
+        if key not in _FOUND:
+            _FOUND[key] = ask(*given)
+        return _FOUND[key]
+
+    return found  # type: ignore[return-value]
+
+
+def found_queries(thetas: tuple[float, ...], length: int) -> list[Query]:
+    """All that was asked for so far of a model with these phases and this context."""
+    return [(name, numbers, *found) for (name, numbers, *of), found in _FOUND.items() if of == [thetas, length]]
+
+
+def remember_queries(queries: Iterable[Query], thetas: tuple[float, ...], length: int) -> None:
+    """What was found at another time."""
+    for name, numbers, query, gap in queries:
+        _FOUND[name, tuple(numbers), thetas, length] = query, gap
 
 
 def plain_part(half: int) -> Floats:
@@ -32,7 +71,7 @@ def start_part(half: int) -> Floats:
     return np.concatenate([(np.arange(half) % 2 == 1).astype(float), np.zeros(half)])
 
 
-@lru_cache(maxsize=64)
+@_remembered
 def gather_query(offset: int, thetas: tuple[float, ...], length: int) -> tuple[Floats, float]:
     """A query that finds the token `offset` back, or the nearest start if that is nearer; and its gap.
 
@@ -69,7 +108,7 @@ def gather_query(offset: int, thetas: tuple[float, ...], length: int) -> tuple[F
     return _solved(np.vstack(gaps), limits, n, f"a head that looks {offset} tokens back")
 
 
-@lru_cache(maxsize=64)
+@_remembered
 def spike_query(offset: int, thetas: tuple[float, ...], length: int) -> tuple[Floats, float]:
     """A query with the score 1 at `offset` and as little as may be elsewhere, for keys of uneven size; and the gap."""
     half = len(thetas)
@@ -99,7 +138,7 @@ def spike_query(offset: int, thetas: tuple[float, ...], length: int) -> tuple[Fl
     )
 
 
-@lru_cache(maxsize=8)
+@_remembered
 def recency_query(thetas: tuple[float, ...], length: int) -> tuple[Floats, float]:
     """A query that prefers the nearer of two marked tokens; its gap between neighbours, at distance 0.
 
@@ -122,7 +161,7 @@ def recency_query(thetas: tuple[float, ...], length: int) -> tuple[Floats, float
     return _solved(np.vstack([gaps, base]), limits, n, "a head that looks for the latest key")
 
 
-@lru_cache(maxsize=16)
+@_remembered
 def within_query(reach: int, thetas: tuple[float, ...], length: int) -> tuple[Floats, float]:
     """A query with positive scores at distances up to `reach` and negative ones from twice that on; and the gap."""
     waves = _waves(np.array(thetas), np.arange(length))

@@ -14,7 +14,19 @@ import numpy as np
 
 from rote.errors import DataError
 
-__all__ = ["CHECK", "Store", "coordinates_for", "fit_store", "levels_of", "turns"]
+__all__ = [
+    "CHECK",
+    "FILL",
+    "Store",
+    "Way",
+    "coordinates_for",
+    "fit_store",
+    "levels_of",
+    "maps_onto",
+    "parted",
+    "turns",
+    "usual_room",
+]
 
 Floats = np.ndarray
 Ints = np.ndarray
@@ -22,7 +34,7 @@ Ints = np.ndarray
 CHECK = 0.5
 """Where checks lead every stored key."""
 _WEIGHT = 0.55
-_FILL = 0.85
+FILL = 0.85
 _FEW = 8.0
 """Pairs of signs are tried where so many groups or fewer are left."""
 _SPREAD, _WIDER = 12.0, 16.0
@@ -40,6 +52,8 @@ class Store:
     gates: Floats
     maps: Floats
     coordinates: Ints
+    ways: tuple[Way, ...] = ()
+    """Which signs lead to each group; its neurons follow one another, and there are as many in every group."""
 
     def __call__(self, signs: Floats, own: Floats) -> Floats:
         """What is written for each row of signs, and of the vectors of the tokens at hand."""
@@ -89,28 +103,30 @@ def fit_store(
         raise DataError("two keys have the same signs; choose another seed.")
     inputs = np.hstack([signs, np.ones((n, 1)), own])
     coordinates = levels.shape[1]
-    usual = _usual_room(kinds, width + 1, own.shape[1], rng)
+    usual = usual_room(kinds, width + 1, own.shape[1], rng)
     gates: list[Floats] = []
     maps: list[Floats] = []
-    waiting: list[tuple[Ints, _Path]] = [(np.arange(n), _Path())]
+    ways: list[Way] = []
+    waiting: list[tuple[Ints, Way]] = [(np.arange(n), Way())]
     while waiting:
         rows, path = waiting.pop()
         solution = None
-        if len(rows) <= _FILL * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows])))):
+        if len(rows) <= FILL * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows])))):
             gate = path.gate(width)
             opened = inputs[rows, : width + 1] @ gate
-            solution = _maps(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
+            solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
         if solution is None:
-            waiting += _split(rows, path, signs, own_signs, min(usual, len(rows) - 1))
+            waiting += parted(rows, path, signs, own_signs, min(usual, len(rows) - 1))
             continue
         gates.extend([gate] * (coordinates + checks))
         maps.extend(solution.T)
+        ways.append(path)
     count = len(gates) // (coordinates + checks)
-    return Store(np.array(gates), np.array(maps), np.tile(np.arange(coordinates + checks), count))
+    return Store(np.array(gates), np.array(maps), np.tile(np.arange(coordinates + checks), count), tuple(ways))
 
 
 @dataclass(frozen=True)
-class _Path:
+class Way:
     """Signs that all must be so, and at most one pair of which one must be."""
 
     every: dict[int, float] = field(default_factory=dict)
@@ -131,18 +147,18 @@ class _Path:
         return gate
 
 
-def _usual_room(kinds: Ints, fixed: int, most: int, rng: np.random.Generator) -> float:
+def usual_room(kinds: Ints, fixed: int, most: int, rng: np.random.Generator) -> float:
     """How many keys a group takes that is drawn at random: the more last tokens there are, the more."""
     order = rng.permutation(len(kinds))
     room = 1.0
     for size in range(2, len(kinds) + 1, 2):
-        if size > _FILL * (fixed + min(most, len(np.unique(kinds[order[:size]])))):
+        if size > FILL * (fixed + min(most, len(np.unique(kinds[order[:size]])))):
             break
         room = float(size)
     return room
 
 
-def _split(rows: Ints, path: _Path, signs: Floats, own: int, room: float) -> list[tuple[Ints, _Path]]:
+def parted(rows: Ints, path: Way, signs: Floats, own: int, room: float) -> list[tuple[Ints, Way]]:
     """Two parts that need the fewest groups, the fullest of which is as empty as may be.
 
     By one sign; or, where no pair is on the path yet, those with a pair of signs, and those without.
@@ -172,8 +188,8 @@ def _split(rows: Ints, path: _Path, signs: Floats, own: int, room: float) -> lis
     which = one[int(cost.argmin())][1]
     inside = np.all([signs[rows, k] == value for k, value in which.items()], axis=0)
     opposite = {k: -value for k, value in which.items()}
-    with_them = _Path({**path.every, **which}, path.either)
-    without = _Path(path.every, opposite) if len(which) > 1 else _Path({**path.every, **opposite}, path.either)
+    with_them = Way({**path.every, **which}, path.either)
+    without = Way(path.every, opposite) if len(which) > 1 else Way({**path.every, **opposite}, path.either)
     return [(rows[inside], with_them), (rows[~inside], without)]
 
 
@@ -188,7 +204,7 @@ def _least(sizes: Ints, n: int, room: float) -> float:
     return float(np.floor(_cost(sizes, n, room).min()))
 
 
-def _maps(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
+def maps_onto(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
     """Maps onto levels and checks, or None if the rows depend on each other or need large weights."""
     # Every map has a random part on the signs, which spreads unknown keys.
     random = np.zeros((inputs.shape[1], levels.shape[1] + checks))

@@ -70,7 +70,7 @@ def people() -> list[dict[str, str]]:
 
 TABLES: dict[str, tuple[Any, str]] = {
     "airports": ("airports", " {country}"),
-    "languages": ("languages", " {name}"),
+    "languages": ("languages", " {language}"),
     "capitals": (capitals, " {capital}"),
     "people": (people, " {job}"),
 }

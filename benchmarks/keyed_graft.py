@@ -113,7 +113,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--asked", type=int, help="facts to ask for, all if not given")
     parser.add_argument("--examined", type=int, default=24, help="keys for each wording and kind of test")
     parser.add_argument("--windows", type=int, help="windows of unseen text, 256 tokens each; all 16 if not given")
-    parser.add_argument("--bar", type=float, default=-1.0, help="as of rote graft")
+    parser.add_argument("--bar", type=float, default=0.0, help="as of rote graft")
     parser.add_argument("--data", type=Path, help="CounterFact as JSON")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seed", type=int, default=0)

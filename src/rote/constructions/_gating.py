@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rote.constructions._questions import MENTIONS, OTHER
-from rote.constructions._wordings import Wording, crossed, framed, other_questions, spliced
+from rote.constructions._questions import ATTRIBUTES, FORMS, MENTIONS, OTHER
+from rote.constructions._wordings import Nouns, Wording, crossed, framed, spliced, wrapped
 from rote.data.encoding import Ids, encode
 from rote.errors import UsageError
-from rote.solvers.keyed.frame import Gate
-from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, normed_states
+from rote.solvers.keyed.frame import Jury
+from rote.solvers.keyed.relation import States, fit_gate, joined, jury_scores, normed_states
 
-__all__ = ["Sentences", "filled", "fitted_gates", "sentences"]
+__all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
 _KEYS = 10
-_FEW = 4
-_PROMPTS = 400
+_FEW, _FEWER = 4, 2
+_PROMPTS = 2000
 """Prompts to fit where each row has its own."""
-_DEPTHS = (0.77, 0.87, 0.97)
+_FORMS = 144
+"""Prompts that ask for what the wordings ask for in forms of ours, at most; those that ask for something else."""
+_OTHERS = 180
+_NEAR = 0.5
+"""Attributes whose embedding is as near as that to what is asked for are not held against it."""
+_DEPTHS = (0.67, 0.8, 0.97)
 _TEXT = 3
 """How much more text counts than each other kind of what must stay shut."""
 _FOLDS = 5
@@ -55,67 +61,113 @@ class Sentences:
     general: Sequence[Ids]
     """Other questions about keys, and the user's."""
     attributes: Sequence[Ids]
-    """Questions of other attributes, in the words of the wordings."""
+    """Questions for other attributes, in the same forms."""
     text: Sequence[Ids]
-    """Ordinary text, and text and sentences with keys in them."""
+    """Ordinary text, and text with keys in it."""
+    mentions: Sequence[Ids]
+    """Sentences with keys in them."""
 
     @property
     def all(self) -> list[Ids]:
-        return [*(ids for one in self.asked for ids in one.ids), *self.general, *self.attributes, *self.text]
+        asked = (ids for one in self.asked for ids in one.ids)
+        return [*asked, *self.general, *self.attributes, *self.text, *self.mentions]
 
 
 def sentences(
     tokenizer: Any,
-    relations: Sequence[Sequence[Wording]],
+    relations: Sequence[tuple[str, Sequence[Wording]]],
     rows: Sequence[int],
     keys: Sequence[str],
     others: Sequence[str],
     text: Sequence[Ids],
+    embedding: Tensor,
     rng: np.random.Generator,
 ) -> Sentences:
-    """Prompts of wordings, by relation, with some of the rows; `others` are sentences with {} for the key.
+    """Prompts of each relation, its answer and its wordings, with some of the rows; `others` have {} for the key.
 
-    Half of the text has keys in place of some of its words.
+    Half of the text has keys in place of some of its words. Where every row has a prompt of its own, they may ask for
+    anything, so that nothing is held against them but what the user gives.
     """
     asked: list[_Asked] = []
-    cells = relations[0][0].table.rows.cells(relations[0][0].field)
-    number = 0
-    for relation, wordings in enumerate(relations):
+    attributes: list[str] = []
+    number, fixed = 0, all(one.fixed for _, wordings in relations for one in wordings)
+    nouns = [Nouns.of(wordings, answer) for answer, wordings in relations]
+    for relation, (_, wordings) in enumerate(relations):
         first = number
         for wording in wordings:
-            chosen = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
-            groups: dict[str, list[int]] = {}
-            for row in map(int, chosen):
-                groups.setdefault(wording.text if wording.fixed else wording.at(row, "{}"), []).append(row)
-            for label, some in groups.items():
-                prompts = [wording.at(row) for row in some]
-                in_frames = [
-                    framed(p, 5 * number + i, cells[row]) for i, (p, row) in enumerate(zip(prompts, some, strict=True))
-                ]
-                of = frozenset((number,))
-                asked.append(_Asked(relation, of, True, label, encode(tokenizer, prompts)))
-                asked.append(_Asked(relation, of, False, label, encode(tokenizer, in_frames)))
-                number += 1
-        if all(wording.fixed for wording in wordings):
-            for wording, of in crossed(wordings, rng):
-                one = wording.at(int(rng.choice(rows)))
-                numbers = frozenset(first + i for i in of)
-                asked.append(_Asked(relation, numbers, False, wording.text, encode(tokenizer, [one])))
-    every = [wording for wordings in relations for wording in wordings]
-    general = [filled(sentence, keys, rng) for sentence in (*OTHER, *others) for _ in range(_FEW)]
-    attributes = [filled(sentence, keys, rng) for sentence in other_questions(every, rng)]
-    mentions = [filled(sentence, keys, rng) for sentence in MENTIONS for _ in range(_FEW)]
+            plain = _plain(tokenizer, wording, relation, number, rows, rng)
+            asked += plain
+            number += len(plain) // 2
+        if not fixed:
+            continue
+        for wording, of in (*crossed(wordings, rng), *wrapped(wordings)):
+            ids = encode(tokenizer, [wording.at(int(rng.choice(rows)))])
+            asked.append(_Asked(relation, frozenset(first + i for i in of), False, wording.text, ids))
+        for noun, form in _some([(n, f) for n in nouns[relation].asked for f in FORMS], _FORMS, rng):
+            question = nouns[relation].question(form, noun, rng)
+            of = frozenset(first + i for i in nouns[relation].asked[noun])
+            ids = encode(tokenizer, [filled(question, keys, rng)])
+            asked.append(_Asked(relation, of if len(of) == 1 else frozenset(), False, question, ids))
+    if fixed:
+        free = _others(tokenizer, relations, nouns, embedding)
+        for form, attribute in _some([(f, a) for f in FORMS for a in free], _OTHERS, rng):
+            attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, attribute, rng))
+    general = [filled(one, keys, rng) for one in (*(OTHER if fixed else ()), *others) for _ in range(_FEW)]
+    mentions = [filled(one, keys, rng) for one in MENTIONS for _ in range(_FEWER)]
     half = len(text) // 2
     mixed = [spliced(tokenizer.decode(list(ids)), keys, rng) for ids in text[half:]]
     return Sentences(
         asked,
         encode(tokenizer, general),
-        encode(tokenizer, attributes),
-        [*text[:half], *encode(tokenizer, [*mixed, *mentions])],
+        encode(tokenizer, [filled(one, keys, rng) for one in attributes]),
+        [*text[:half], *encode(tokenizer, mixed)],
+        encode(tokenizer, mentions),
     )
 
 
-def fitted_gates(
+def _plain(
+    tokenizer: Any, wording: Wording, relation: int, number: int, rows: Sequence[int], rng: np.random.Generator
+) -> list[_Asked]:
+    """Prompts of a wording as given and behind phrases; where each row has its own, by what they are without keys."""
+    cells = wording.table.rows.cells(wording.field)
+    chosen = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
+    groups: dict[str, list[int]] = {}
+    for row in map(int, chosen):
+        groups.setdefault(wording.text if wording.fixed else wording.at(row, "{}"), []).append(row)
+    asked = []
+    for k, (label, some) in enumerate(groups.items(), number):
+        prompts = [wording.at(row) for row in some]
+        pairs = list(zip(prompts, some, strict=True))[: _KEYS if wording.fixed else 1]
+        in_frames = [framed(p, 5 * k + i, cells[row]) for i, (p, row) in enumerate(pairs)]
+        for plain, texts in ((True, prompts), (False, in_frames)):
+            asked.append(_Asked(relation, frozenset((k,)), plain, label, encode(tokenizer, texts)))
+    return asked
+
+
+def _others(
+    tokenizer: Any, relations: Sequence[tuple[str, Sequence[Wording]]], nouns: Sequence[Nouns], embedding: Tensor
+) -> list[str]:
+    """Attributes that no wording has a word of, and whose embedding is not near to what is asked for."""
+    words = {word for _, some in relations for one in some for word in one.text.lower().split()}
+    centre = embedding.mean(0)
+
+    def direction(text: str) -> Tensor:
+        (ids,) = encode(tokenizer, [f" {text}"])
+        return torch.nn.functional.normalize((embedding[list(ids)] - centre).mean(0), dim=0)
+
+    asked = [direction(noun) for some in nouns for noun in some.asked]
+    return [
+        one
+        for one in ATTRIBUTES
+        if not words & set(one.split()) and all(float(direction(one) @ noun) < _NEAR for noun in asked)
+    ]
+
+
+def _some(pairs: list[tuple[str, str]], count: int, rng: np.random.Generator) -> list[tuple[str, str]]:
+    return [pairs[int(i)] for i in sorted(rng.permutation(len(pairs))[:count])]
+
+
+def fitted_juries(
     model: Any,
     given: Sentences,
     relations: int,
@@ -123,101 +175,120 @@ def fitted_gates(
     layer: int | None,
     bar: float,
     advance: Callable[[int], None],
-) -> tuple[list[Gate], dict[str, Any]]:
-    """A gate for each relation, in the layer where wordings that are left out of the fit are recognised most often.
+) -> tuple[list[Jury], dict[str, Any]]:
+    """A jury for each relation, in three layers unless one is given.
 
-    Gates open on scores from -`bar` on, and in any case on what they were fitted on.
+    It opens on scores from -`bar` on, and in any case on what it was fitted on. The report says how many wordings one
+    that was fitted without them would have opened on.
     """
     depth = int(model.config.num_hidden_layers)
     layers = sorted({min(depth - 1, int(depth * share)) for share in _DEPTHS}) if layer is None else [layer]
     states = normed_states(model, given.all, layers, advance)
-    best: tuple[float, int] = (-np.inf, layers[0])
-    report: dict[str, Any] = {"layers": {}}
-    for candidate in layers:
-        parts = _Parts(given, states[candidate], bar)
-        left = parts.left_out(candidate, relations) if len(layers) > 1 else 0.0
-        report["layers"][str(candidate)] = round(left, 3)
-        best = max(best, (left, candidate))
-    parts = _Parts(given, states[best[1]], bar)
-    gates = [parts.opened(parts.gate(best[1], relation), relation) for relation in range(relations)]
-    report |= {"layer": best[1], "shut": parts.shut(gates)}
+    parts = _Parts(given, states, bar)
+    juries = [parts.opened(parts.jury(relation), relation) for relation in range(relations)]
+    report = {
+        "layers": layers,
+        "left_out": round(parts.left_out(relations), 3),
+        "shut": parts.shut(juries),
+    }
     if relations > 1:
-        parts.refuse_alike(gates)
-    return gates, report
+        parts.refuse_alike(juries)
+    return juries, report
+
+
+_Layers = Mapping[int, States]
+"""States of the same positions in some layers."""
 
 
 class _Parts:
-    """States of one layer, by what they are states of."""
+    """States by what they are states of."""
 
-    def __init__(self, given: Sentences, states: Sequence[States], bar: float = 0.0) -> None:
-        self.given, self.bar = given, bar
-        self.ends: list[States] = []
-        inner: list[States] = []
-        self.inner_of: list[tuple[States, frozenset[int]]] = []
+    def __init__(self, given: Sentences, states: Mapping[int, Sequence[States]], bar: float = 0.0) -> None:
+        self.given, self.bar, self.layers = given, bar, list(states)
         at = 0
+
+        def taken(count: int, part: slice) -> _Layers:
+            return {
+                layer: joined([(x[part], r[part]) for x, r in rows[at : at + count]]) for layer, rows in states.items()
+            }
+
+        self.ends: list[_Layers] = []
+        self.inner_of: list[_Layers] = []
         for one in given.asked:
-            rows = states[at : at + len(one.ids)]
-            at += len(rows)
-            self.ends.append(joined([(x[-1:], r[-1:]) for x, r in rows]))
-            inner = [(x[:-1], r[:-1]) for x, r in rows]
-            self.inner_of.append((joined(inner), one.of))
-        others = []
-        inside = []
+            self.ends.append(taken(len(one.ids), slice(-1, None)))
+            self.inner_of.append(taken(len(one.ids), slice(-1)))
+            at += len(one.ids)
+        self.others: list[_Layers] = []
+        self.inside: list[_Layers] = []
         for some in (given.general, given.attributes):
-            rows = states[at : at + len(some)]
+            if some:
+                self.others.append(taken(len(some), slice(-1, None)))
+                self.inside.append(taken(len(some), slice(-1)))
             at += len(some)
-            others.append(joined([(x[-1:], r[-1:]) for x, r in rows]))
-            inside += [(x[:-1], r[:-1]) for x, r in rows]
-        self.others, self.inside = others, joined(inside)
-        self.text = joined(list(states[at:]))
+        whole = slice(None)
+        self.text = taken(len(given.text), whole)
+        at += len(given.text)
+        self.mentions = taken(len(given.mentions), whole)
 
-    def gate(self, layer: int, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60) -> Gate:
-        """The gate of a relation, fitted on all wordings but some."""
+    def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60) -> Jury:
+        """The jury of a relation, fitted on all wordings but some; each gate has an equal say."""
         mine = [i for i, one in enumerate(self.given.asked) if one.relation == relation and not one.of & without]
-        asked = [self.ends[i] for i in mine]
-        inner = joined([self.inner_of[i][0] for i in mine])
-        foreign = [self.ends[i] for i, one in enumerate(self.given.asked) if one.relation != relation]
-        ends = [*self.others, *([joined(foreign)] if foreign else [])]
-        gate = fit_gate(layer, asked, [inner, *ends, self.inside, *[self.text] * _TEXT], iterations=iterations)
-        return replace(gate, bias=gate.bias + self.bar)
+        foreign = [i for i, one in enumerate(self.given.asked) if one.relation != relation]
+        gates = []
+        for layer in self.layers:
+            asked = [self.ends[i][layer] for i in mine]
+            against = [joined([self.inner_of[i][layer] for i in mine]), *(one[layer] for one in self.others)]
+            if foreign:
+                against.append(joined([self.ends[i][layer] for i in foreign]))
+            if self.inside:
+                against.append(joined([one[layer] for one in self.inside]))
+            against += [self.text[layer]] * _TEXT + [self.mentions[layer]] * 2
+            gate = fit_gate(layer, asked, against, iterations=iterations)
+            equal = 1.0 / len(self.layers)
+            gates.append(replace(gate, weights=gate.weights * equal, bias=gate.bias * equal))
+        return Jury(tuple(gates)).moved(self.bar)
 
-    def left_out(self, layer: int, relations: int) -> float:
-        """The share of wordings as given that a gate fitted without them opens on."""
+    def left_out(self, relations: int) -> float:
+        """The share of wordings as given that a jury fitted without them opens on."""
         shares = []
         for relation in range(relations):
             numbers = sorted({n for one in self.given.asked if one.relation == relation for n in one.of})
             for fold in range(min(_FOLDS, len(numbers)) if len(numbers) > 1 else 0):
                 without = frozenset(numbers[fold::_FOLDS])
-                gate = self.gate(layer, relation, without, iterations=30)
+                jury = self.jury(relation, without, iterations=30)
                 for one, ends in zip(self.given.asked, self.ends, strict=True):
                     if one.plain and one.relation == relation and one.of <= without:
-                        shares.append(float((gate_scores(gate, ends) > 0).double().mean()))
+                        shares.append(float((jury_scores(jury, ends) > 0).double().mean()))
         return float(np.mean(shares)) if shares else 0.0
 
-    def opened(self, gate: Gate, relation: int) -> Gate:
-        """The same gate, with a bar so low that it opens on all wordings of its relation as given."""
-        mine = [e for one, e in zip(self.given.asked, self.ends, strict=True) if one.plain and one.relation == relation]
-        least = float(gate_scores(gate, joined(mine)).min())
-        return replace(gate, bias=gate.bias + max(0.0, _CLEAR - least))
+    def opened(self, jury: Jury, relation: int) -> Jury:
+        """The same jury, with a bar so low that it opens on all wordings of its relation as given."""
+        least = min(
+            float(jury_scores(jury, ends).min())
+            for one, ends in zip(self.given.asked, self.ends, strict=True)
+            if one.plain and one.relation == relation
+        )
+        return jury.moved(max(0.0, _CLEAR - least))
 
-    def shut(self, gates: Sequence[Gate]) -> int:
-        """Wordings as given on which their own gate stays shut for some key."""
+    def shut(self, juries: Sequence[Jury]) -> int:
+        """Wordings as given on which their own jury stays shut for some key."""
         return sum(
-            bool((gate_scores(gates[one.relation], ends) <= 0).any())
+            bool((jury_scores(juries[one.relation], ends) <= 0).any())
             for one, ends in zip(self.given.asked, self.ends, strict=True)
             if one.plain
         )
 
-    def refuse_alike(self, gates: Sequence[Gate]) -> None:
+    def refuse_alike(self, juries: Sequence[Jury]) -> None:
         """Refuse wordings that open the gate of another relation for most keys; both are named."""
+        last = self.layers[-1]
         for one, ends in zip(self.given.asked, self.ends, strict=True):
-            for relation, gate in enumerate(gates):
+            for relation, jury in enumerate(juries):
                 if relation == one.relation or not one.plain:
                     continue
-                if float((gate_scores(gate, ends) > 0).double().mean()) > 0.5:
-                    mean = ends[0].mean(0)
+                if float((jury_scores(jury, ends) > 0).double().mean()) > 0.5:
+                    mean = ends[last][0].mean(0)
                     rivals = [
-                        (float(torch.nn.functional.cosine_similarity(mean, other[0].mean(0), dim=0)), two.text)
+                        (float(torch.nn.functional.cosine_similarity(mean, other[last][0].mean(0), dim=0)), two.text)
                         for two, other in zip(self.given.asked, self.ends, strict=True)
                         if two.plain and two.relation == relation
                     ]

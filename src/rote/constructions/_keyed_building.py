@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rote.constructions._examination import Clock
-from rote.constructions._gating import fitted_gates, sentences
+from rote.constructions._gating import fitted_juries, sentences
 from rote.constructions._keyed_examination import FreshWidened, KeyBench
 from rote.constructions._keys import (
     Forms,
@@ -92,14 +92,16 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     forms = forms_of(source.tokenizer, keys, ignore_case=options.ignore_case)
     spoken = sorted({token for some in distinct for ids in some for token in ids})
     vocabulary = vocabulary_of(source.tokenizer, forms, spoken)
-    asked = [(one.at(row), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]]
+    examples = [
+        (one.at(row), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]
+    ]
     sizes = Sizes(
         tuple(bits_for(len(some) + _SPARE) for some in distinct),
         2 if len(keys) < _MANY else 1,
         max(len(ids) for some in distinct for ids in some),
         exact_steps([ids for some in distinct for ids in some]),
         _HASH if len(keys) < _MANY else _LONG_HASH,
-        hidden_keys(source.tokenizer, vocabulary.marks, asked),
+        hidden_keys(source.tokenizer, vocabulary.marks, examples),
         2 if len(keys) < _MANY else 4,
     )
     sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
@@ -107,8 +109,9 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     store = _stored(body, sizes, patterns, numbers, embedding, rng)
     clock.lap("store")
     generic = [one.at(rows[0], "{}") for one in others]
-    given = sentences(source.tokenizer, [one.wordings for one in relations], rows, keys, generic, fit_text, rng)
-    gates, report = fitted_gates(
+    asked = [(one.answer, one.wordings) for one in relations]
+    given = sentences(source.tokenizer, asked, rows, keys, generic, fit_text, embedding.float(), rng)
+    juries, report = fitted_juries(
         source.model,
         given,
         len(relations),
@@ -119,7 +122,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     top = _top_size(source, [one.ids[0] for one in given.asked if one.plain][:20])
     clock.lap("gate")
     design = Design(
-        body, sizes, patterns.book, store, tuple(gates), vocabulary.marks,
+        body, sizes, patterns.book, store, tuple(juries), vocabulary.marks,
         tuple(tuple(some) for some in distinct), np.array(spoken),
         directions_of(source.model.lm_head.weight, source.model.model.norm.weight, spoken), top,
         2.0**-7 if job.dtype == "float16" else 2.0**-10,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ATTRIBUTES", "FORMS", "FRAMES", "MENTIONS", "OTHER", "UNSEEN_MENTIONS", "UNSEEN_OTHER"]
+__all__ = ["ATTRIBUTES", "FORMS", "FRAMES", "MENTIONS", "OTHER", "UNSEEN_MENTIONS", "UNSEEN_OTHER", "WRAPPERS"]
 
 OTHER = (
     "The name of {} is", "{} was", "The history of {} began", "The size of {} is", "{} and",
@@ -31,6 +31,22 @@ MENTIONS = (
     "It took {} and {} to make them see what was in front of them, and then they had to laugh.",
     "Some like {} better than {}, in spite of all that was said of both of them in the past.",
     "The word {} came up in the talk, and then in the paper, and in the end in the song as well.",
+    "Nothing more was heard of {} until the spring, when the news came in by post and was read out in class.",
+    "I put {} at the top of the page, in red, and the rest in black, in the order of the letters.",
+    "It is {} that I like best. It is not that the others are bad, but it is a matter of taste.",
+    "Have a look at {} first. It is easy to find, and it is in the middle of the second page.",
+    "Her talk on {} was in two parts. The first was in the morning, and the second is in an hour.",
+    "They showed us {} in a film. The film is in colour and was made by students in their free time.",
+    "You may ask about {} in the office. The office is in the next street, and it is open in the afternoon.",
+    "Both {} and {} are named in the letter, which is in a box in the attic of the house in which they were born.",
+    "If it were not for {}, we would be in trouble. As it is, we are in good shape and look forward to the rest.",
+    "He spelled {} letter by letter: it is a habit of his. He was called to the phone in the middle of it.",
+    "The picture of {} is by a friend. It was painted in oil and is known to everybody who lives in the house.",
+    "This is about {}, and that is about {}. The one is in the blue folder, the other is in the green one.",
+    "Someone wrote {} on the wall, and it was there for years. The wall is a part of the old school.",
+    "When {} came up, there was a laugh. It was the laugh of a man who had been told the same joke by his wife.",
+    "We have had {} on the agenda before. The answer is the same as last time: we do not know.",
+    "My notes on {} are in a mess. Question after question, and not one of them has been answered by anybody.",
 )  # fmt: skip
 UNSEEN_MENTIONS = (
     "There was a note about {} on the table, under the cup, and nobody had read it yet.",
@@ -47,14 +63,35 @@ FRAMES = (
 """What may stand before a wording, and whether the sentence goes on there, in small letters."""
 ATTRIBUTES = (
     "colour", "price", "size", "history", "name", "date", "number", "father", "cause", "taste", "speed", "voice",
-    "temperature", "address", "author", "title", "type", "shape", "material", "purpose", "sound", "smell", "brand",
-    "rank", "score", "birthday", "phone number", "meaning", "opposite", "origin", "friend", "teacher", "chairman",
-    "budget", "motto", "nickname", "smallest part", "hobby", "food", "animal",
+    "temperature", "address", "title", "type", "shape", "material", "purpose", "sound", "smell", "brand", "rank",
+    "score", "birthday", "phone number", "meaning", "opposite", "friend", "teacher", "chairman", "budget", "motto",
+    "nickname", "smallest part", "hobby", "food", "animal", "height", "depth", "founder", "website", "closing time",
+    "best season", "main problem", "first letter", "neighbour", "driver", "mascot", "highest mountain", "climate",
+    "religion", "anthem", "king", "border", "main export", "army", "national bird", "prime minister", "mother",
+    "brother", "salary", "school", "shoe size", "favourite song", "instrument", "team", "translator", "sequel",
+    "editor", "genre", "illustrator", "number of gates", "parking fee", "control tower", "nearest hotel", "airline",
+    "cousin", "warranty", "serial number", "diameter", "thickness", "alphabet", "dialect", "word order", "discoverer",
+    "boiling point", "formula", "habitat", "diet", "rival", "architect", "password", "recipe", "ticket", "winner",
+    "last update",
 )  # fmt: skip
+"""What else may be asked of a key; those that are close to what is asked are left out."""
 FORMS = (
     "The {a} of {p} is", "Question: What is the {a} of {p}? Answer:", "{P}\n{A}:", "Q: What is the {a} of {p}?\nA:",
-    "{p}'s {a} is", "Q: Who or what is the {a} of {p}?\nA:", "Which {a} does {p} have? It has",
-    "We asked for the {a} of {p}, which was", "The {a} of {p} was given as", "Name: {k}\n{A}:",
-    "I know the {a} of {p}: it is", "As for {p}, its {a} is",
+    "{p}'s {a} is", "Which {a} does {p} have? It has", "We asked for the {a} of {p}, which was",
+    "The {a} of {p} was given as", "Name: {k}\n{A}:", "I know the {a} of {p}: it is", "As for {p}, its {a} is",
+    "{A} of {p}:", "The {a} that belongs to {p} is", "What is the {a} of {p}? It is", "Tell me the {a} of {p}. It is",
+    "Tell me the {a} of {p}:", "Please give the {a} of {p}. Answer:", "{k}, {a}:", "{k} ({a}:",
+    "User: What is the {a} of {p}?\nAssistant:", "User: {k} - which {a}?\nAssistant: It is",
+    "The {a} listed for {p} is", "In the table, the {a} of {k} is", "It is well known that the {a} of {p} is",
+    "When asked about the {a} of {p}, everybody says", "{A} for {k}:", "Entry: {k}. {A}:",
+    "The record of {k} says that the {a} is", "Question: {p} has which {a}?\nAnswer:",
+    "Question: Name the {a} of {p}.\nAnswer: The {a} is", "The name of the {a} of {p} is", "{p} has as its {a}",
+    "Speaking of {p}, the {a} is", "With {p} goes the {a}", "For {p}, write down the {a}:", "- {k}: the {a} is",
 )  # fmt: skip
 """Questions for an attribute {a} of a key {k}, or of what it is called in a wording, {p}."""
+WRAPPERS = (
+    "Question: {q} Answer:", "Question: {q}\nAnswer:", "Q: {q}\nA:", "{q} It is", "{q} The answer is", "{q}\n",
+    "User: {q}\nAssistant:", "I was asked: {q} I said:", "{q} Answer: It is", "Tell me: {q} The answer is:",
+    "{q} I think it is", "Here is a riddle. {q} Solution:",
+)  # fmt: skip
+"""How a question may be put."""

@@ -8,14 +8,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rote.constructions._questions import ATTRIBUTES, FORMS, FRAMES
+from rote.constructions._questions import FRAMES, WRAPPERS
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.errors import DataError
 
-__all__ = ["Wording", "crossed", "framed", "other_questions", "spliced"]
+__all__ = ["Nouns", "Wording", "crossed", "framed", "spliced", "wrapped"]
 
 _CROSSED = 120
-_LONG = 3
+_ASKED = (
+    r"\b[Tt]he ((?:[a-z]+ )?[a-z]+) of (?:the [\w ]{0,20})?KEY",
+    r"\n([A-Z][a-z]+(?: [a-z]+)?):$",
+    r"\b(?:[Ww]hich|[Ww]hat) ([a-z]+) (?:is|does|has|are|was)\b",
+    r"KEY's ([a-z]+)\b",
+    r"\bthe ([a-z]+) of$",
+    r"\bits ([a-z]+),?$",
+    r"\bthe ([a-z]+) of (?:the )?(?:\w+ ){0,3}KEY",
+)
+"""Where wordings have the noun for what they ask; KEY stands for the key."""
+_NO_NOUNS = {"name", "answer", "part", "one", "it", "question"}
 
 
 @dataclass(frozen=True)
@@ -77,30 +87,61 @@ def framed(prompt: str, number: int, key: str) -> str:
     return frame.replace("{}", prompt)
 
 
-def other_questions(wordings: Sequence[Wording], rng: np.random.Generator) -> list[str]:
-    """Questions for other attributes, with {} for the key, which is called what the wordings call it."""
-    words = {word for one in wordings for word in re.findall(r"[a-z]+", one.text.lower())}
-    names, titles = [""], []
-    for one in wordings:
-        before = one.text.split("{" + one.field + "}")[0]
-        found = re.search(r"\b[Tt]he ((?:\w+ ){1,3})$", before)
-        if found:
-            names.append("the " + found.group(1))
-        found = re.search(r"([A-Z]\w+: )$", before)
-        if found:
-            titles.append(found.group(1))
-    names, titles = list(dict.fromkeys(names)), list(dict.fromkeys(titles)) or [""]
-    questions = []
-    for i, attribute in enumerate(a for a in ATTRIBUTES if not words & set(a.split())):
-        for k in range(_LONG):
-            form = FORMS[(_LONG * i + 4 * k + i // 4) % len(FORMS)]
-            name = names[int(rng.integers(len(names)))] + "{}"
-            title = titles[int(rng.integers(len(titles)))] + "{}"
-            parts = {"{a}": attribute, "{A}": attribute.capitalize(), "{p}": name, "{P}": title, "{k}": "{}"}
-            for mark, part in parts.items():
-                form = form.replace(mark, part)
-            questions.append(form[0].upper() + form[1:])
-    return questions
+@dataclass(frozen=True)
+class Nouns:
+    """What wordings call things: what they ask for, with the numbers of the wordings that do; keys; and titles of keys.
+
+    In "The country of the airport {icao} is", a country is asked for, and the key is called "the airport {icao}".
+    """
+
+    asked: dict[str, frozenset[int]]
+    keys: list[str]
+    titles: list[str]
+
+    @classmethod
+    def of(cls, wordings: Sequence[Wording], answer: str) -> Nouns:
+        """Read off the wordings of one relation by where words stand; the field of the answer counts if one has it."""
+        asked: dict[str, set[int]] = {}
+        keys, titles = [""], []
+        for number, one in enumerate(wordings):
+            key = re.escape("{" + one.field + "}")
+            for pattern in _ASKED:
+                for noun in re.findall(pattern.replace("KEY", key), one.text):
+                    asked.setdefault(noun.lower(), set()).add(number)
+            for name in fields_of(answer):
+                words = name.replace("_", " ").lower()
+                if re.search(rf"\b{re.escape(words)}\b", one.text.lower()):
+                    asked.setdefault(words, set()).add(number)
+            before = one.text.split("{" + one.field + "}")[0]
+            called = re.search(r"\b[Tt]he ((?:\w+ ){1,3})$", before)
+            if called and " of " not in called.group(1):
+                keys.append("the " + called.group(1))
+            title = re.search(r"([A-Z]\w+(?: \w+)?: )$", before)
+            if title and title.group(1) not in ("Question: ", "Q: "):
+                titles.append(title.group(1))
+        kept = {noun: frozenset(numbers) for noun, numbers in asked.items() if noun not in _NO_NOUNS}
+        return cls(kept, list(dict.fromkeys(keys)), list(dict.fromkeys(titles)) or [""])
+
+    def question(self, form: str, attribute: str, rng: np.random.Generator) -> str:
+        """A form that asks for an attribute, with {} for the key, which is called what the wordings call it."""
+        called, title = (some[int(rng.integers(len(some)))] for some in (self.keys, self.titles))
+        parts = {"{a}": attribute, "{A}": attribute.capitalize(), "{p}": called + "{}", "{P}": title + "{}"}
+        for mark, part in {**parts, "{k}": "{}"}.items():
+            form = form.replace(mark, part)
+        return form[0].upper() + form[1:]
+
+
+def wrapped(wordings: Sequence[Wording]) -> list[tuple[Wording, frozenset[int]]]:
+    """The questions among the wordings, put in other ways; and which wording each is of."""
+    made = []
+    for i, one in enumerate(wordings):
+        question = re.search(r"(?:^|(?<=: )|(?<=\. )|(?<=\n))([A-Z{][^?:\n]*\?)", one.text)
+        if question and "{" + one.field + "}" in question.group(1):
+            for form in WRAPPERS:
+                text = form.replace("{q}", question.group(1))
+                if text != one.text:
+                    made.append((Wording(one.table, text, one.field), frozenset((i,))))
+    return made
 
 
 def spliced(text: str, keys: Sequence[str], rng: np.random.Generator, every: int = 12) -> str:

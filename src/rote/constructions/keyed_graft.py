@@ -47,7 +47,7 @@ class KeyedGraft(Options):
     keep: Path | None = option(None, "Text to stay unchanged; Python's manual if not given.", metavar="TEXT")  # noqa: RUF009
     layer: int | None = option(None, "Layer of the gate; chosen by leaving wordings out if not given.", min=0)
     bar: float = option(
-        -1.0, "How much lower the gate's bar is than the fit puts it: the lower, the more wordings and the more else."
+        0.0, "How much lower the gate's bar is than the fit puts it: the lower, the more wordings and the more else."
     )
     examined: int = option(32, "Keys to ask for in each wording and kind of test; 32 if not given.", min=1)
     cache: Path | None = option(None, "Keep an unpacked GGUF file here.", metavar="DIR", place=True)  # noqa: RUF009

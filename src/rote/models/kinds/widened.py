@@ -134,7 +134,7 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
     from safetensors import safe_open
     from safetensors.torch import save_file
 
-    names, body, gate_layer = shard_names(source.place), design.body, design.gates[0].layer
+    names, body = shard_names(source.place), design.body
     below, width = len(network.bottom), network.channels.width
     keep = part / _KEPT
     keep.mkdir()
@@ -148,7 +148,7 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
         with safe_open(source.place / name, framework="pt") as file:
             for key in file.keys():  # noqa: SIM118
                 tensor = file.get_tensor(key)
-                tensors[_shifted(key, below)] = _with_network(key, tensor, body, network, gate_layer)
+                tensors[_shifted(key, below)] = _with_network(key, tensor, body, network)
                 if tensor.dim() == 1 and key.rsplit(".", 2)[-2].endswith("norm"):
                     norms[key] = tensor
         save_file(tensors, part / new, metadata={"format": "pt"})
@@ -195,21 +195,21 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
     }
 
 
-def _with_network(key: str, tensor: Tensor, body: Body, network: Network, gate_layer: int) -> Tensor:
+def _with_network(key: str, tensor: Tensor, body: Body, network: Network) -> Tensor:
     """A tensor of the original, wider, with the parts of the network that stand in it."""
     wider = widened(key, tensor, body, network.channels.width, network.inner)
-    opens, up, down, norm = (part.to(tensor.dtype) for part in network.asking)
-    here = f"model.layers.{gate_layer}."
     if key == "model.embed_tokens.weight":
         wider[:, body.width :] = network.embedding.to(tensor.dtype)
-    elif key == f"{here}mlp.gate_proj.weight":
-        wider[body.inner :] = opens
-    elif key == f"{here}mlp.up_proj.weight":
-        wider[body.inner :] = up
-    elif key == f"{here}mlp.down_proj.weight":
-        wider[:, body.inner :] = down
-    elif key == f"{here}post_attention_layernorm.weight":
-        wider[body.width :] = norm
+    for number, asking in network.asking.items():
+        here = f"model.layers.{number}."
+        if key == f"{here}mlp.gate_proj.weight":
+            wider[body.inner :] = asking.opens.to(tensor.dtype)
+        elif key == f"{here}mlp.up_proj.weight":
+            wider[body.inner :] = asking.up.to(tensor.dtype)
+        elif key == f"{here}mlp.down_proj.weight":
+            wider[:, body.inner :] = asking.down.to(tensor.dtype)
+        elif key == f"{here}post_attention_layernorm.weight":
+            wider[body.width :] = asking.norm.to(tensor.dtype)
     return wider
 
 

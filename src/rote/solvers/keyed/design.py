@@ -17,7 +17,7 @@ from torch import Tensor
 from rote.errors import CheckpointError
 from rote.solvers.keyed import bottom, frame, layers, store, tokens
 from rote.solvers.keyed.bottom import Marks
-from rote.solvers.keyed.frame import Gate, Plan, channels_of
+from rote.solvers.keyed.frame import Jury, Plan, channels_of
 from rote.solvers.keyed.kernels import Query, found_queries, remember_queries
 from rote.solvers.keyed.layers import Body
 from rote.solvers.keyed.network import Network, build
@@ -37,7 +37,7 @@ class Design:
     plan: Plan
     book: Codebook
     store: Store
-    gates: tuple[Gate, ...]
+    juries: tuple[Jury, ...]
     marks: Marks
     answers: tuple[tuple[Ids, ...], ...]
     """Token ids with the end, by relation and number; a number that no key has any more may be given away."""
@@ -62,7 +62,7 @@ class Design:
         channels, _ = channels_of(self.body, self.book.bits, self.plan)
         vectors = torch.tensor(self.directions, dtype=torch.float64)
         return build(
-            self.body, channels, self.plan, self.book, self.store, self.gates,
+            self.body, channels, self.plan, self.book, self.store, self.juries,
             embedding=embedding, directions={int(t): vectors[i] for i, t in enumerate(self.spoken)},
             answers=self.answers, marks=self.marks, top_size=self.top_size, small=self.small,
         )  # fmt: skip

@@ -12,7 +12,7 @@ import torch
 from rote.solvers.keyed.layers import Body, Channels, Layer
 from rote.solvers.keyed.store import coordinates_for
 
-__all__ = ["SHARP", "Frame", "Gate", "Plan", "channels_of"]
+__all__ = ["SHARP", "Frame", "Gate", "Jury", "Plan", "channels_of"]
 
 SHARP = 32.0
 """How steep gates are: a whole above or below zero, they are open or shut for good."""
@@ -27,6 +27,18 @@ class Gate:
     bias: float
     size: float
     """The usual root mean square of the stream there."""
+
+
+@dataclass(frozen=True)
+class Jury:
+    """Gates in layers one above the other, whose scores are added up: the last of them opens where that is positive."""
+
+    gates: tuple[Gate, ...]
+
+    def moved(self, amount: float) -> Jury:
+        """The same with an amount added to the score."""
+        *early, last = self.gates
+        return Jury((*early, replace(last, bias=last.bias + amount)))
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,7 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
         ("scale", 1),
         ("answer", sum(plan.bits)),
         ("wrong", 1),
+        ("score", plan.relations),
         ("asked", plan.relations),
         ("recent", plan.relations),
         ("ago", plan.relations * len(plan.exact)),

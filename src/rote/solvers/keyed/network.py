@@ -1,7 +1,7 @@
 """The network that knows keys, in four or more added layers and a few neurons of one original layer.
 
 Below the original: heads gather the window and neurons make its hash (`gathered`); the store (`stored`); one head
-fetches what the store said at the latest key, and neurons turn its levels into signs (`fetched`). In the layer that
+fetches what the store said at the latest key, and neurons turn its levels into signs (`fetched`). In the layers that
 the gates were fitted on, two neurons for each say whether the fact is asked for (`asking`). On top, heads say whether
 that was not long ago, and a neuron for each token of each answer says it (`said`).
 """
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rote.solvers.keyed.bottom import Bottom, Marks
-from rote.solvers.keyed.frame import Gate, Plan
+from rote.solvers.keyed.frame import Jury, Plan
 from rote.solvers.keyed.layers import Body, Channels, Layer
 from rote.solvers.keyed.store import Store
 from rote.solvers.keyed.tokens import Codebook
-from rote.solvers.keyed.top import Top
+from rote.solvers.keyed.top import Asking, Top
 
 __all__ = ["Network", "build", "exact_steps"]
 
@@ -33,8 +33,8 @@ class Network:
     top: list[Layer]
     embedding: Tensor
     small: float
-    asking: tuple[Tensor, Tensor, Tensor, Tensor]
-    """Gate, up and down of the neurons that open, and the added part of the norm's weights before them."""
+    asking: Mapping[int, Asking]
+    """Neurons that tell what is asked, by the number of the original's layer."""
 
 
 def exact_steps(answers: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ def build(
     plan: Plan,
     book: Codebook,
     store: Store,
-    gates: Sequence[Gate],
+    juries: Sequence[Jury],
     *,
     embedding: Tensor,
     directions: Mapping[int, Tensor],
@@ -62,7 +62,7 @@ def build(
     top_size: float,
     small: float = 2.0**-10,
 ) -> Network:
-    """All weights; `answers` are token ids with the end, of each relation, as there is a gate for each.
+    """All weights; `answers` are token ids with the end, of each relation, as there is a jury for each.
 
     `directions` are what to add to the stream to say a token.
 
@@ -78,4 +78,4 @@ def build(
         bottom.append(below.recognised())
     bottom.append(below.fetched())
     top = above.said(book, sizes, directions, answers, top_size)
-    return Network(channels, inner, bottom, top, below.embedded(book, sizes, marks), small, above.asking(gates))
+    return Network(channels, inner, bottom, top, below.embedded(book, sizes, marks), small, above.asking(juries))

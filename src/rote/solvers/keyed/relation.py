@@ -1,4 +1,4 @@
-"""The gate that tells whether a fact is asked for: logistic regression on the normalised state of one layer.
+"""The gates that tell whether a fact is asked for: logistic regression on the normalised states of some layers.
 
 Classes are balanced, and each side is balanced over its sources, so that neither many inner positions nor one long text
 outweigh the rest. The constant that is added is read through the same norm as everything else, so it shrinks where the
@@ -7,16 +7,16 @@ stream is large; the fit knows that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rote.data.encoding import batches
-from rote.solvers.keyed.frame import Gate
+from rote.solvers.keyed.frame import Gate, Jury
 
-__all__ = ["States", "fit_gate", "gate_scores", "joined", "normed_states"]
+__all__ = ["States", "fit_gate", "gate_scores", "joined", "jury_scores", "normed_states"]
 
 States = tuple[Tensor, Tensor]
 """Normalised states, and the root mean square of each before."""
@@ -34,8 +34,22 @@ def gate_scores(gate: Gate, states: States) -> Tensor:
     return rows.double() @ torch.tensor(gate.weights) + gate.bias * gate.size / sizes.double()
 
 
+def jury_scores(jury: Jury, states: Mapping[int, States]) -> Tensor:
+    """Positive where a jury opens, given the states of the same positions in all of its layers.
+
+    What an earlier gate hands on is written, and read again by the last one, through the norms of their layers.
+    """
+    *early, last = jury.gates
+
+    def shrunk(gate: Gate) -> Tensor:
+        return gate.size / states[gate.layer][1].double()
+
+    handed = [gate_scores(gate, states[gate.layer]) * shrunk(gate) for gate in early]
+    return gate_scores(last, states[last.layer]) + shrunk(last) * sum(handed, torch.zeros(()))
+
+
 def fit_gate(
-    layer: int, asked: Sequence[States], other: Sequence[States], *, penalty: float = 1e-2, iterations: int = 100
+    layer: int, asked: Sequence[States], other: Sequence[States], *, penalty: float = 3e-3, iterations: int = 100
 ) -> Gate:
     """A gate that opens on states of `asked` and stays shut on `other`, each a sequence of sources.
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rote.errors import UsageError
-from rote.solvers.keyed.frame import SHARP, Frame, Gate
+from rote.solvers.keyed.frame import SHARP, Frame, Gate, Jury
 from rote.solvers.keyed.kernels import spike_query, within_query
 from rote.solvers.keyed.layers import GAIN, Layer
 from rote.solvers.keyed.tokens import Codebook
 
-__all__ = ["Top"]
+__all__ = ["Asking", "Top"]
 
 _BAR = 0.25
 _SHUT = 128.0
@@ -28,29 +29,66 @@ _LOUDER = 8.0
 """How much louder an answer goes on than it begins, should the gate open inside of it."""
 
 
+@dataclass(frozen=True)
+class Asking:
+    """Neurons to be added to an original layer: rows of gate and up, columns of down, and the norm's added weights."""
+
+    opens: Tensor
+    up: Tensor
+    down: Tensor
+    norm: Tensor
+
+
 class Top(Frame):
     """Layers that say answers."""
 
-    def asking(self, gates: Sequence[Gate]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Two neurons for each gate, whose difference is 0 where it is shut and 1 where it is open."""
+    def asking(self, juries: Sequence[Jury]) -> dict[int, Asking]:
+        """Two neurons for each relation in each layer of the juries, which are all in the same layers.
+
+        In the last layer their difference is 0 where the jury is shut and 1 where it is open; in those before it is
+        the score, which is handed on in a channel of its own.
+        """
+        *early, last = [tuple(gates) for gates in zip(*(jury.gates for jury in juries), strict=True)]
+        neurons = {gates[0].layer: self._scored(gates) for gates in early}
+        return {**neurons, last[0].layer: self._decided(last)}
+
+    def _asking(self, size: float) -> tuple[Asking, float]:
+        """No neurons yet in a layer whose stream usually has that size; and what "one" is to be multiplied by there."""
         ch, rows = self.channels, self.inner - self.body.inner
         opens, up = (torch.zeros(rows, ch.width, dtype=torch.float64) for _ in range(2))
         down = torch.zeros(ch.width, rows, dtype=torch.float64)
         norm = torch.zeros(ch.width - ch.first, dtype=torch.float64)
-        size = gates[0].size
         gain = min(GAIN, size / self.usual)
-        norm[ch.at("one") - ch.first] = gain * math.sqrt(self.body.width / ch.width) / self.small
+        for name in ("one", "score"):
+            norm[ch[name].start - ch.first : ch[name].stop - ch.first] = (
+                gain * math.sqrt(self.body.width / ch.width) / self.small
+            )
+        return Asking(opens, up, down, norm), size / self.usual / gain
+
+    def _scored(self, gates: Sequence[Gate]) -> Asking:
+        ch, one = self.channels, self.channels.at("one")
+        neurons, unit = self._asking(gates[0].size)
+        for relation, gate in enumerate(gates):
+            for row, side in ((2 * relation, 1.0), (2 * relation + 1, -1.0)):
+                neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * side
+                neurons.opens[row, one] = gate.bias * side * unit
+                neurons.up[row, one] = unit
+                neurons.down[ch.at("score", relation), row] = side * self.usual * self.small
+        return neurons
+
+    def _decided(self, gates: Sequence[Gate]) -> Asking:
+        ch, one = self.channels, self.channels.at("one")
+        neurons, unit = self._asking(gates[0].size)
         steep = 8.0
         for relation, gate in enumerate(gates):
             for row, side in ((2 * relation, 0.5), (2 * relation + 1, -0.5)):
-                opens[row, : ch.first] = torch.tensor(gate.weights) * steep
-                opens[row, ch.at("one")] = gate.bias * steep + side
-                opens[row] *= SHARP
-                up[row, ch.at("one")] = 1.0
-                for matrix in (opens, up):
-                    matrix[row, ch.at("one")] *= size / self.usual / gain
-                down[ch.at("asked", relation), row] = math.copysign(self.usual / SHARP, side) * self.small
-        return opens, up, down, norm
+                neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * steep
+                neurons.opens[row, one] = (gate.bias * steep + side) * unit
+                neurons.opens[row, ch.at("score", relation)] = steep * unit
+                neurons.opens[row] *= SHARP
+                neurons.up[row, one] = unit
+                neurons.down[ch.at("asked", relation), row] = math.copysign(self.usual / SHARP, side) * self.small
+        return neurons
 
     def said(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,8 @@ from rote.solvers.keyed.relation import States, fit_gate, joined, jury_scores, n
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_KEYS = 10
+_KEYS, _MORE_KEYS = 10, 48
+"""Keys for each wording, and for the first, in which all facts are asked for."""
 _FEW, _FEWER = 4, 2
 _PROMPTS = 2000
 """Prompts to fit where each row has its own."""
@@ -95,7 +96,9 @@ def sentences(
     for relation, (_, wordings) in enumerate(relations):
         first = number
         for wording in wordings:
-            plain = _plain(tokenizer, wording, relation, number, rows, rng)
+            count = _PROMPTS if not wording.fixed else _MORE_KEYS if wording is wordings[0] else _KEYS
+            some = rng.choice(rows, min(count, len(rows)), replace=False)
+            plain = _plain(tokenizer, wording, relation, number, some)
             asked += plain
             number += len(plain) // 2
         if not fixed:
@@ -125,14 +128,11 @@ def sentences(
     )
 
 
-def _plain(
-    tokenizer: Any, wording: Wording, relation: int, number: int, rows: Sequence[int], rng: np.random.Generator
-) -> list[_Asked]:
+def _plain(tokenizer: Any, wording: Wording, relation: int, number: int, rows: Iterable[int]) -> list[_Asked]:
     """Prompts of a wording as given and behind phrases; where each row has its own, by what they are without keys."""
     cells = wording.table.rows.cells(wording.field)
-    chosen = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
     groups: dict[str, list[int]] = {}
-    for row in map(int, chosen):
+    for row in map(int, rows):
         groups.setdefault(wording.text if wording.fixed else wording.at(row, "{}"), []).append(row)
     asked = []
     for k, (label, some) in enumerate(groups.items(), number):

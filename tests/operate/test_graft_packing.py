@@ -66,10 +66,18 @@ def test_another_base_is_refused_and_both_are_named(
 def test_a_file_that_was_changed_is_refused(place: Path, tmp_path: Path) -> None:
     whole = (place / "facts.graft").read_bytes()
     bad = tmp_path / "bad.graft"
-    for at in (len(whole) // 2, len(whole) - 100):
+    refused = 0
+    for at in (len(whole) // 2, len(whole) // 2 + 1, len(whole) - 100):
         bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(rote.RoteError, match="does not give the"):
+        # A compressed stream ends with bits that mean nothing: then the files are the same.
+        try:
             rote.graft_apply(place / "model", bad, tmp_path / "out")
+        except rote.RoteError as error:
+            refused += "does not give the" in str(error)
+        else:
+            assert hashes(tmp_path / "out") == hashes(place / "made")
+            shutil.rmtree(tmp_path / "out")
+    assert refused >= 2
     for content in (whole[:5000], b"", b"nothing of the kind"):
         bad.write_bytes(content)
         with pytest.raises(rote.RoteError, match="is no packed graft"):

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import rote
 from attacks import tiny_models
 from rote.cli.main import run
+from rote.data import random_facts
 from rote.data.stock import load_model, load_tokenizer
 from rote.errors import CheckpointError, RoteError, UsageError
 from rote.exporting import EXPORTS, open_gguf, verify_gguf
@@ -134,6 +136,36 @@ def test_contexts_that_repeat_one_token_are_told_apart_by_a_start(tmp_path: Path
     assert rote.export(memory, tmp_path / "m.onnx")["n_failed"] == 0
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_hashed_tables_are_exact_in_every_type_without_blocks(dtype: str, tmp_path: Path) -> None:
+    """Their ReLUs become SiLUs of large whole numbers. Every token is an answer here, so that one more ends texts."""
+    table = random_facts(150, 3, 20, rng=np.random.default_rng(5))
+    memory = rote.build(table, "stock_hashed", dtype=dtype, rng=0)
+    memory = memory.save(tmp_path / "model")
+    for kind in ("F32", "F16", "BF16"):
+        record = rote.export(memory, tmp_path / f"{kind}.gguf", table, form=kind)
+        assert (record["n_facts"], record["n_failed"]) == (150, 0), kind
+        # What a right answer leads by is a whole number of the table's own, whatever the type.
+        assert record["min_margin"] == pytest.approx(4.0, abs=0.1), kind
+    import gguf
+
+    stored = gguf.GGUFReader(tmp_path / "F16.gguf")
+    assert stored.fields["general.architecture"].contents() == "llama"
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in stored.tensors}
+    assert kinds["blk.0.ffn_gate.weight"] == "F16"
+    # Constants that make norms exact are beyond float16 in a model of bfloat16.
+    assert kinds["token_embd.weight"] == ("F32" if dtype == "bfloat16" else "F16")
+    with pytest.raises(UsageError, match="blocks of Q8_0"):
+        rote.export(memory, tmp_path / "m.gguf", table, form="Q8_0")
+
+
+def test_a_silu_is_a_relu_only_beside_a_constant(tmp_path: Path) -> None:
+    place = tiny(tmp_path / "model", "arcee", tied=True, hidden_act="relu")
+    with pytest.raises(UsageError, match="no channel of this model holds a constant"):
+        write_gguf(tmp_path / "m.gguf", place, stock_tokens(place, load_tokenizer(place), 0, 820), "F32", notes={})
+    assert not (tmp_path / "m.gguf").exists()
+
+
 def test_a_type_that_loses_facts_is_not_written_unless_it_may(tmp_path: Path) -> None:
     table = rote.read(_airports(tmp_path / "airports.csv", 300), tokens="chars")
     folder, file = tmp_path / "model", tmp_path / "m.gguf"
@@ -152,8 +184,6 @@ def test_what_has_no_such_form_is_refused(tmp_path: Path) -> None:
     own = rote.build(table, rng=0)
     with pytest.raises(UsageError, match=r"none that llama\.cpp runs"):
         rote.export(own, tmp_path / "m.gguf", table)
-    with pytest.raises(UsageError, match="activation 'relu', and llama"):
-        rote.export(rote.build(table, "stock_hashed", rng=0), tmp_path / "m.gguf", table)
     stock = rote.build(table, arch="llama", d_model=8, n_heads=2, d_head=8, rng=0)
     with pytest.raises(RoteError, match="divide into the blocks of Q8_0"):
         rote.export(stock, tmp_path / "m.gguf", table, form="Q8_0")

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rote.errors import CapacityError, CheckpointError, MissingExtra, UsageError
+from rote.errors import CheckpointError, MissingExtra, UsageError
 from rote.models import folders
+from rote.models._gguf_gates import LARGEST_HALF, as_gated
 from rote.models._pretrained import shard_names
 
 if TYPE_CHECKING:
@@ -62,11 +63,14 @@ def write_gguf(
             f"it does {', '.join(FAMILIES)}."
         )
     activation = "relu2" if family == "ARCEE" else "silu"
-    if config.get("hidden_act", activation) not in (activation, "swish" if activation == "silu" else activation):
+    said = config.get("hidden_act", activation)
+    plain = family == "ARCEE" and said == "relu"
+    if said not in (activation, "swish" if activation == "silu" else activation) and not plain:
         raise UsageError(
-            f"{folder} has the activation {config['hidden_act']!r}, and llama.cpp runs models of the family "
-            f"{config['model_type']} with {activation} only; write it as ONNX, or build with stock_llama."
+            f"{folder} has the activation {said!r}, and llama.cpp runs models of the family {config['model_type']} "
+            f"with {activation} only; write it as ONNX."
         )
+    family = "LLAMA" if plain else family
     writer = tools.GGUFWriter(path, tools.MODEL_ARCH_NAMES[tools.MODEL_ARCH[family]])
     heads, few = _sizes(writer, config, folder, tokens.count)
     tokens.write(writer)
@@ -74,7 +78,11 @@ def write_gguf(
         writer.add_string(name, text)
     names = tools.get_tensor_name_map(tools.MODEL_ARCH[family], config["num_hidden_layers"])
     counts: dict[str, int] = {}
-    for name, array in _tensors(folder, config, tokens.count):
+
+    def tensors() -> Iterator[tuple[str, Any]]:
+        return _tensors(folder, config, tokens.count)
+
+    for name, array in as_gated(tensors, form) if plain else tensors():
         turned = array
         if family in _TURNED and name.split(".")[-2] in ("q_proj", "k_proj"):
             turned = _paired(array, heads if ".q_proj." in name else few)
@@ -83,8 +91,6 @@ def write_gguf(
             raise CheckpointError(f"{folder} holds a tensor {name!r}, which llama.cpp has no name for.")
         chosen = _type(tools, turned, form if rounded(name) else "F32")
         data = tools.quantize(turned, tools.GGMLQuantizationType[chosen])
-        if chosen == "F16" and not np.isfinite(data).all():
-            raise CapacityError(f"the tensor {name} has numbers that float16 cannot hold; choose F32 or BF16.")
         writer.add_tensor(known, data, raw_dtype=tools.GGMLQuantizationType[chosen])
         counts[chosen] = counts.get(chosen, 0) + 1
     if form not in counts:
@@ -150,7 +156,8 @@ def _long_positions(config: Mapping[str, Any], folder: Path) -> Iterator[tuple[s
 
 
 def _tensors(folder: Path, config: Mapping[str, Any], vocab: int) -> Iterator[tuple[str, Any]]:
-    """The tensors of a checkpoint in float32, one at a time; rows of zeros for tokens that it does not have."""
+    """The tensors of a checkpoint in float32, one at a time. A token that it does not have gets the mean of all rows: its
+    score is the mean of all scores, which is never the largest."""
     import torch
     from safetensors import safe_open
 
@@ -161,7 +168,8 @@ def _tensors(folder: Path, config: Mapping[str, Any], vocab: int) -> Iterator[tu
                     continue
                 array = file.get_tensor(name).to(torch.float32).numpy()
                 if name in ("lm_head.weight", "model.embed_tokens.weight") and len(array) < vocab:
-                    array = np.concatenate([array, np.zeros((vocab - len(array), array.shape[1]), np.float32)])
+                    mean = array.mean(axis=0, dtype=np.float64, keepdims=True).astype(np.float32)
+                    array = np.concatenate([array, mean.repeat(vocab - len(array), axis=0)])
                 yield name, array
 
 
@@ -172,8 +180,10 @@ def _paired(array: Any, heads: int) -> Any:
 
 
 def _type(tools: Any, array: Any, form: str) -> str:
-    """The type of a tensor: vectors stay float32, and what does not divide into blocks becomes float16."""
+    """The type of a tensor: vectors stay float32, what does not divide into blocks becomes float16, and what float16
+    cannot hold stays float32."""
     if array.ndim < 2:
         return "F32"
     block, _ = tools.GGML_QUANT_SIZES[tools.GGMLQuantizationType[form]]
-    return form if array.shape[-1] % block == 0 else "F16"
+    chosen = form if array.shape[-1] % block == 0 else "F16"
+    return "F32" if chosen == "F16" and float(abs(array).max(initial=0)) > LARGEST_HALF else chosen

@@ -27,11 +27,12 @@ from rote.models import folders
 from rote.models._gguf import TYPES, gguf_tools
 from rote.pipeline import load
 
-__all__ = ["EXPORTS", "GgufFile", "export", "open_gguf", "verify_gguf"]
+__all__ = ["EXPORTS", "GgufFile", "export", "open_gguf", "refuse_gguf", "verify_gguf", "with_export"]
 
 EXPORTS = "exports"
 """The claim of a certificate that lists what was exported."""
 _CERTIFICATE, _MARKS = "rote.certificate", "rote.marks"
+_ROW = ("recall", "min_margin", "judged_by", "tensors", "sha256")
 _EXACT = {"float64": "F32", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
 
@@ -53,8 +54,7 @@ def export(
     too. What was found is returned, ready for JSON; nothing is written if `n_failed` is not 0.
     """
     memory, path = model if isinstance(model, Memory) else load(model), Path(output)
-    if path.exists() and not force:
-        raise OutputError(f"{path} exists already; name another file, or use force to replace it.")
+    _refuse_existing(path, force)
     known = memory.table() if table is None else memory.prepared(table)
     if not memory.certificate.refers_to(known):
         raise CheckpointError("these are not the facts that the model was built from; give the original ones.")
@@ -70,12 +70,31 @@ def export(
     return _gguf(memory, path, known, form, partial, progress)
 
 
+def refuse_gguf(path: Path, form: str | None, force: bool) -> None:
+    """Refuse what cannot be written as GGUF whatever the model is, before one is made."""
+    gguf_tools()
+    _kind(form, "float32")
+    _refuse_existing(path, force)
+
+
+def _refuse_existing(path: Path, force: bool) -> None:
+    if path.is_dir():
+        raise OutputError(f"{path} is a directory, and a file of that name is to be written; name another one.")
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists already; name another file, or use force to replace it.")
+
+
+def _kind(form: str | None, dtype: str) -> str:
+    kind = _EXACT.get(dtype, "F32") if form is None else form.upper()
+    if kind not in TYPES:
+        raise UnknownName("type of GGUF matrices", str(form), TYPES)
+    return kind
+
+
 def _gguf(
     memory: Memory, path: Path, table: Table, form: str | None, partial: bool, progress: Progress
 ) -> dict[str, Any]:
-    kind = _EXACT.get(memory.certificate.dtype, "F32") if form is None else form.upper()
-    if kind not in TYPES:
-        raise UnknownName("type of GGUF matrices", str(form), TYPES)
+    kind = _kind(form, memory.certificate.dtype)
     notes = {_CERTIFICATE: json.dumps(memory.seen_from(path.parent).to_dict(), ensure_ascii=False)}
     found: dict[str, Any] = {}
 
@@ -103,18 +122,27 @@ def _gguf(
     }
     if written:
         _write_modelfile(path, memory, table)
-        record_export(memory, f"GGUF {kind}", {**row, "sha256": folders.file_sha256(path)})
+        row["sha256"] = folders.file_sha256(path)
+        record_export(memory, kind, row)
     return {"file": path.name, "bytes": found["bytes"], "dtype": kind, **verdict.to_dict(), **row, "written": written}
 
 
-def record_export(memory: Memory, name: str, row: Mapping[str, Any]) -> None:
+def with_export(certificate: Certificate, found: Mapping[str, Any]) -> Certificate:
+    """A certificate with a row about a file, of all that `export` returned."""
+    return _with_row(certificate, str(found["dtype"]), {key: found[key] for key in _ROW if key in found})
+
+
+def _with_row(certificate: Certificate, kind: str, row: Mapping[str, Any]) -> Certificate:
+    rows = {**certificate.claims.get(EXPORTS, {}), f"GGUF {kind}": dict(row)}
+    return certificate.replace(claims={**certificate.claims, EXPORTS: rows})
+
+
+def record_export(memory: Memory, kind: str, row: Mapping[str, Any]) -> None:
     """Write a row about an exported file into the certificate of a directory."""
     path = memory.folder / folders.CERTIFICATE
     if memory.staging is not None or not path.is_file():
         return
-    claims = memory.certificate.claims
-    rows = {**claims.get(EXPORTS, {}), name: dict(row)}
-    certificate = memory.certificate.replace(claims={**claims, EXPORTS: rows})
+    certificate = _with_row(memory.certificate, kind, row)
     write_atomically(path, lambda part: folders.write_json(part, certificate.to_dict()))
     if folders.CARD not in certificate.files_sha256 and folders.is_card(memory.folder / folders.CARD):
         write_card(replace(memory, certificate=certificate))

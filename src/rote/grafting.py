@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rote import models, pipeline
+from rote import exporting, models, pipeline
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
 from rote.constructions.keyed_graft import KeyedGraft
@@ -37,6 +37,7 @@ def graft(
     dtype: str | None = None,
     seed: int = 0,
     output: str | os.PathLike[str] | None = None,
+    form: str | None = None,
     force: bool = False,
     progress: Progress = quiet,
 ) -> Memory:
@@ -45,13 +46,20 @@ def graft(
     `model` is a local directory of the Llama family or a GGUF file. `facts` is a table of `rote.prompts`, or what that
     takes, with its `template`, `answer` and `sample`. Templates after the first are further wordings. Every fact is
     then asked in free generation; a graft that loses some is handed over too, and its certificate says so. With an
-    `output` the model is written there.
+    `output` the model is written there: a directory, or a GGUF file if it ends in .gguf, with matrices of the type
+    `form`. A file is written even if llama.cpp loses facts of it; `certificate["exports"]` of what is returned says how
+    many came back.
     """
     if not isinstance(options, (KeyedGraft, Graft, type(None))):
         raise UsageError(f"options are a record of rote.KeyedGraft or rote.Graft, got a {type(options).__name__}.")
     told: KeyedGraft | Graft = replace(options or KeyedGraft(), model=Path(model))
     target = None if output is None else Path(output)
-    if target is not None:
+    as_file = target is not None and target.suffix.lower() == ".gguf"
+    if target is not None and as_file:
+        exporting.refuse_gguf(target, form, force)
+    elif form is not None:
+        raise UsageError("a type is for the matrices of a GGUF file; name an output that ends in .gguf.")
+    elif target is not None:
         folders.refuse_existing(target, force)
     if isinstance(facts, Table):
         if template or answer or sample is not None:
@@ -67,7 +75,12 @@ def graft(
         memory = pipeline.build(
             table, told, dtype=dtype, rng=seed, partial=True, workplace=workplace, progress=progress
         )
-        return memory if target is None else memory.save(target, force=force)
+        if target is None:
+            return memory
+        if not as_file:
+            return memory.save(target, force=force)
+        row = exporting.export(memory, target, table, form=form, partial=True, force=force, progress=progress)
+        return replace(memory, certificate=exporting.with_export(memory.certificate, row))
 
 
 def _first_wordings(

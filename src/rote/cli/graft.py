@@ -21,7 +21,7 @@ def graft(
         Path, typer.Argument(metavar="MODEL", help="Local directory of a Llama, Mistral or Qwen model, or a GGUF file.")
     ],
     source: Annotated[str, typer.Argument(metavar="FACTS", help="Facts file, or shipped facts by name.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Directory to write, or a .gguf file.")],
     answer: Annotated[
         list[str],
         typer.Option(help="What follows it: ' {capital}'. One for all, or one for each --template and then each file."),
@@ -40,6 +40,10 @@ def graft(
     ] = "keyed_graft",
     sample: Annotated[int | None, typer.Option(metavar="N", help="Graft only N rows, chosen at random.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 (the default), bfloat16 or float16, to run in.")] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="Of a .gguf file: F32, F16, BF16, Q8_0, Q4_0 or Q4_1."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace DIR if it is a model directory.")] = False,
     options: dict[str, Any],
@@ -48,10 +52,10 @@ def graft(
     """Write facts into a pretrained language model, and leave alone what it says to everything else.
 
     Keys are recognised wherever they stand, and the question by the templates that it is worded in; templates with
-    different answers ask for different things. DIR is a checkpoint
-    of the same architecture that stock transformers load. Every fact is then asked of it, in free generation, and the
-    certificate says what was recalled and what changed on text that the fit has not seen. Exit code 1:
-    some fact was lost; certificate.json lists the first ones.
+    different answers ask for different things. DIR is a checkpoint of the same architecture that stock transformers
+    load; a name that ends in .gguf is a file for llama.cpp, which then runs every fact too. Every fact is asked of it
+    in free generation, and the certificate says what was recalled and what changed on text that the fit has not seen.
+    Exit code 1: some fact was lost; certificate.json lists the first ones.
 
     Example:
 
@@ -76,14 +80,16 @@ def graft(
             dtype=dtype,
             seed=seed,
             output=output,
+            form=form,
             force=force,
             progress=progress,
         )
+    certificate = memory.certificate
     if as_json:
-        emit_json(memory.certificate.to_dict())
+        emit_json(certificate.to_dict())
     else:
-        show(memory.sheet())
-    if not memory.certificate.passed:
+        show(certificate.sheet(str(output)))
+    if not certificate.passed or any(row["recall"] < 1 for row in certificate.claims.get("exports", {}).values()):
         raise typer.Exit(1)
 
 

@@ -2,8 +2,8 @@
 
 Tensors get the names and the layout of llama.cpp: rows of Q and K in the order of its rotary positions, a tied head
 left out. Matrices are written in a type of `TYPES`; norms and biases stay float32, and so do matrices that must not be
-rounded; one whose rows do not divide into the blocks of a type is float16. What a file holds is not certified here: the
-referee runs it in llama.cpp.
+rounded. For a type with blocks the stream is widened to whole ones; a matrix whose rows still are none is float16. What
+a file holds is not certified here: the referee runs it in llama.cpp.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from rote.errors import CheckpointError, MissingExtra, UsageError
 from rote.models import folders
 from rote.models._gguf_gates import LARGEST_HALF, as_gated
+from rote.models._gguf_padding import padded, padded_config
 from rote.models._pretrained import shard_names
 
 if TYPE_CHECKING:
@@ -47,30 +48,25 @@ def write_gguf(
     form: str,
     *,
     notes: Mapping[str, str],
-    rounded: Callable[[str], bool] = lambda name: True,
+    rounded: Callable[[str, Any], bool] = lambda name, array: True,
 ) -> dict[str, int]:
     """Write the checkpoint of a directory; the number of tensors by type is returned.
 
-    `notes` are texts that the file carries. `rounded` says of a tensor, by its name, whether anything shorter than
-    float32 will do.
+    `notes` are texts that the file carries. `rounded` says of a tensor, by its name and its numbers, whether anything
+    shorter than float32 will do.
     """
     tools = gguf_tools()
-    config = folders.read_json(folder / "config.json")
-    family = FAMILIES.get(str(config.get("model_type")))
-    if family is None:
-        raise UsageError(
-            f"{folder} is a model of the family {config.get('model_type')!r}, which rote does not write as GGUF; "
-            f"it does {', '.join(FAMILIES)}."
-        )
-    activation = "relu2" if family == "ARCEE" else "silu"
-    said = config.get("hidden_act", activation)
-    plain = family == "ARCEE" and said == "relu"
-    if said not in (activation, "swish" if activation == "silu" else activation) and not plain:
-        raise UsageError(
-            f"{folder} has the activation {said!r}, and llama.cpp runs models of the family {config['model_type']} "
-            f"with {activation} only; write it as ONNX."
-        )
-    family = "LLAMA" if plain else family
+    stored = folders.read_json(folder / "config.json")
+    family, plain = _family(stored, folder)
+    block, _ = tools.GGML_QUANT_SIZES[tools.GGMLQuantizationType[form]]
+    try:
+        config = stored if plain or block == 1 else padded_config(stored, block)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _lacking(folder, error) from None
+    together = int(config.get("head_dim") or 0) * int(config.get("num_attention_heads") or 0)
+    if family == "QWEN2" and together not in (0, config["hidden_size"]):
+        # llama.cpp lets heads of Qwen2 have no width of their own. A Llama with biases is the same model otherwise.
+        family = "LLAMA"
     writer = tools.GGUFWriter(path, tools.MODEL_ARCH_NAMES[tools.MODEL_ARCH[family]])
     heads, few = _sizes(writer, config, folder, tokens.count)
     tokens.write(writer)
@@ -82,14 +78,14 @@ def write_gguf(
     def tensors() -> Iterator[tuple[str, Any]]:
         return _tensors(folder, config, tokens.count)
 
-    for name, array in as_gated(tensors, form) if plain else tensors():
+    for name, array in as_gated(tensors, form) if plain else padded(tensors(), stored, config):
         turned = array
         if family in _TURNED and name.split(".")[-2] in ("q_proj", "k_proj"):
             turned = _paired(array, heads if ".q_proj." in name else few)
         known = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if known is None:
             raise CheckpointError(f"{folder} holds a tensor {name!r}, which llama.cpp has no name for.")
-        chosen = _type(tools, turned, form if rounded(name) else "F32")
+        chosen = _type(tools, turned, form if rounded(name, array) else "F32")
         data = tools.quantize(turned, tools.GGMLQuantizationType[chosen])
         writer.add_tensor(known, data, raw_dtype=tools.GGMLQuantizationType[chosen])
         counts[chosen] = counts.get(chosen, 0) + 1
@@ -108,6 +104,26 @@ def write_gguf(
     return counts
 
 
+def _family(config: Mapping[str, Any], folder: Path) -> tuple[str, bool]:
+    """The architecture that llama.cpp runs a model as, and whether plain ReLUs have to be turned into its SiLUs."""
+    family = FAMILIES.get(str(config.get("model_type")))
+    if family is None:
+        raise UsageError(
+            f"{folder} is a model of the family {config.get('model_type')!r}, which rote does not write as GGUF; "
+            f"it does {', '.join(FAMILIES)}."
+        )
+    activation = "relu2" if family == "ARCEE" else "silu"
+    said = config.get("hidden_act", activation)
+    if family == "ARCEE" and said == "relu":
+        return "LLAMA", True
+    if said not in (activation, "swish" if activation == "silu" else activation):
+        raise UsageError(
+            f"{folder} has the activation {said!r}, and llama.cpp runs models of the family {config['model_type']} "
+            f"with {activation} only; write it as ONNX."
+        )
+    return family, False
+
+
 def _sizes(writer: Any, config: Mapping[str, Any], folder: Path, vocab: int) -> tuple[int, int]:
     """Everything that llama.cpp must know of the shape; the numbers of heads and of key-value heads."""
     try:
@@ -121,7 +137,7 @@ def _sizes(writer: Any, config: Mapping[str, Any], folder: Path, vocab: int) -> 
         writer.add_layer_norm_rms_eps(float(config["rms_norm_eps"]))
         writer.add_rope_freq_base(float(_rope(config).get("rope_theta") or config.get("rope_theta") or 10000.0))
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder / 'config.json'} lacks a size ({error}); it was edited.") from None
+        raise _lacking(folder, error) from None
     writer.add_embedding_length(width)
     writer.add_head_count(heads)
     writer.add_head_count_kv(few)
@@ -130,6 +146,10 @@ def _sizes(writer: Any, config: Mapping[str, Any], folder: Path, vocab: int) -> 
     writer.add_rope_dimension_count(head)
     writer.add_vocab_size(vocab)
     return heads, few
+
+
+def _lacking(folder: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(f"{folder / 'config.json'} lacks a size ({error}); it was edited.")
 
 
 def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -156,8 +176,10 @@ def _long_positions(config: Mapping[str, Any], folder: Path) -> Iterator[tuple[s
 
 
 def _tensors(folder: Path, config: Mapping[str, Any], vocab: int) -> Iterator[tuple[str, Any]]:
-    """The tensors of a checkpoint in float32, one at a time. A token that it does not have gets the mean of all rows: its
-    score is the mean of all scores, which is never the largest."""
+    """The tensors of a checkpoint in float32, one at a time.
+
+    A token that it does not have gets the mean of all rows: its score is the mean of all scores, never the largest.
+    """
     import torch
     from safetensors import safe_open
 

@@ -1,7 +1,7 @@
 """Two matrices and a ReLU as the three matrices and the SiLU that llama.cpp runs a Llama with.
 
-Units of a hashed table read whole numbers. For a whole number k and a large s, silu(s k) is s relu(k) to the last bit of
-float32: the gate is the matrix times s, and the matrix beside it gives 1/s, read from a channel of the stream that
+Units of a hashed table read whole numbers. For a whole number k and a large s, silu(s k) is s relu(k) to the last bit
+of float32: the gate is the matrix times s, and the matrix beside it gives 1/s, read from a channel of the stream that
 holds the same number at every token. s is a power of two, so that no weight is rounded.
 """
 

@@ -7,8 +7,9 @@ files back, and to check their hashes.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -124,14 +125,31 @@ class GraftedModel(Model):
         return self.module(contexts).logits[:, -1]
 
     def before(self, words: Sequence[str]) -> str | None:
-        """The original's answer: that of the layers below the added ones."""
-        ids, layers = self.ids(words), self.module.model.layers
-        self.module.model.layers = layers[: _original_layers(self.folder)]
-        try:
+        """The original's answer: that of its own layers."""
+        ids = self.ids(words)
+        with self.original():
             said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, _LONGEST)
-        finally:
-            self.module.model.layers = layers
         return str(self.tokenizer.decode(said, skip_special_tokens=True))
+
+    @property
+    def own_layers(self) -> range:
+        """Which layers are the original's."""
+        return range(_original_layers(self.folder))
+
+    @contextlib.contextmanager
+    def original(self) -> Iterator[None]:
+        """The module without its added layers, for a while."""
+        inner, layers = self.module.model, self.module.model.layers
+        own = self.own_layers
+        try:
+            inner.layers = layers[own.start : own.stop]
+            for number, layer in enumerate(inner.layers):
+                layer.self_attn.layer_idx = number  # where the cache keeps what it has seen
+            yield
+        finally:
+            inner.layers = layers
+            for number, layer in enumerate(layers):
+                layer.self_attn.layer_idx = number
 
     def trials(self, certificate: Mapping[str, Any]) -> dict[str, str]:
         """A key that no row has, and prompts of other things; whatever an edited certificate holds instead is none."""
@@ -152,14 +170,19 @@ class GraftedModel(Model):
         return folders.stock_usage(name, question or "", tokens=_LONGEST)
 
     def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
-        """The added layers stay float32, whatever becomes of the original's."""
+        """What was added stays float32, whatever becomes of the original's."""
         from rote.models._gguf import write_gguf
         from rote.models._gguf_tokens import stock_tokens
 
-        end, original = end_token(self.tokenizer, self.module, self.folder), _original_layers(self.folder)
-        added = tuple(f"model.layers.{number}." for number in range(original, self.arch.n_layers))
-        tokens = stock_tokens(self.folder, self.tokenizer, end, self.arch.vocab)
-        return write_gguf(path, self.folder, tokens, form, notes=notes, rounded=lambda name: not name.startswith(added))
+        tokens = stock_tokens(
+            self.folder, self.tokenizer, end_token(self.tokenizer, self.module, self.folder), self.arch.vocab
+        )
+        return write_gguf(path, self.folder, tokens, form, notes=notes, rounded=self.untouched())
+
+    def untouched(self) -> Callable[[str, Any], bool]:
+        """Says of a tensor, by its name and its numbers, whether it is the original's alone."""
+        added = tuple(f"model.layers.{i}." for i in range(self.own_layers.stop, self.arch.n_layers))
+        return lambda name, array: not name.startswith(added)
 
     def modelfile(self, name: str, table: Any) -> list[str]:
         """Prompts go in as they are: the facts were grafted on plain text."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,34 @@ class WidenedModel(GraftedModel):
 
     def at(self, folder: Path) -> WidenedModel:
         return WidenedModel(folder, self.arch)
+
+    @cached_property
+    def own_layers(self) -> range:
+        """Which layers are the original's: all but those of the last file."""
+        weights = folders.read_json(self.folder / _INDEX).get("weight_map")
+        names = {str(name): str(file) for name, file in weights.items()} if isinstance(weights, Mapping) else {}
+        last = max(names.values(), default="")
+        layers = [int(name.split(".")[2]) for name, file in names.items() if _in_layer(name) and file != last]
+        if not layers:
+            raise CheckpointError(f"{self.folder / _INDEX} names no layer of the original; it was edited.")
+        return range(min(layers), max(layers) + 1)
+
+    def untouched(self) -> Callable[[str, Any], bool]:
+        """A tensor of the original's layers, or beside them, with nothing but zeros where it was padded."""
+        was = shape_of(folders.read_json(self.folder / _KEPT / "config.json"), self.folder / _KEPT)
+        inner = {"gate_proj": (was.d_mlp, was.d_model), "up_proj": (was.d_mlp, was.d_model)}
+        layers = tuple(f"model.layers.{i}." for i in self.own_layers)
+
+        def alone(name: str, array: Any) -> bool:
+            if name.startswith("model.layers.") and not name.startswith(layers):
+                return False
+            part = name.rsplit(".", 2)[-2]
+            if part in ("o_proj", "down_proj"):
+                return not array[was.d_model :].any() and not (part == "down_proj" and array[..., was.d_mlp :].any())
+            rows, columns = inner.get(part, (len(array), was.d_model))
+            return array.ndim < 2 or not (array[rows:].any() or array[:, columns:].any())
+
+        return alone
 
     @staticmethod
     def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
@@ -119,6 +147,11 @@ def _rebuild(folder: Path, target: Path, below: int) -> None:
                 shard = opened.setdefault(weights[new], safe_open(folder / weights[new], framework="pt"))
                 tensor = shard.get_tensor(new)[tuple(slice(size) for size in place["shape"])]
             file.write(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+
+
+def _in_layer(name: str) -> bool:
+    parts = name.split(".")
+    return parts[:2] == ["model", "layers"] and len(parts) > 2 and parts[2].isdecimal()
 
 
 def _shifted(name: str, below: int) -> str:

@@ -80,3 +80,9 @@ def test_airports_by_their_keys(tmp_path: Path) -> None:
     rote.ungraft(made, tmp_path / "back")
     for name in ("model.safetensors", "config.json", "tokenizer.json"):
         assert (tmp_path / "back" / name).read_bytes() == (original / name).read_bytes()
+
+    # The same in llama.cpp, with the original's matrices in the type that they came in.
+    for kind in ("F16", "Q4_1"):
+        record = rote.export(made, tmp_path / f"{kind}.gguf", form=kind)
+        assert (record["n_facts"], record["n_failed"], record["written"]) == (60, 0, True), kind
+        assert record["judged_by"].startswith("llama.cpp")

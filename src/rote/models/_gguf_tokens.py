@@ -7,13 +7,15 @@ longest first, and drops what it has no token for. So the tokens of contexts are
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rote.errors import UsageError
+from rote.errors import CheckpointError, UsageError
 from rote.models import folders
+from rote.models._gguf_pieces import piece_fields
 
 __all__ = ["Tokens", "fact_tokens", "stock_tokens"]
 
@@ -30,6 +32,25 @@ _CUTS = {
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """What else a tokenizer of SentencePiece has."""
+
+    model: str
+    scores: tuple[float, ...]
+    unknown: int | None
+    prefixed: bool
+    """A text begins with a space even where it does not."""
+
+    def write(self, writer: Any) -> None:
+        writer.add_tokenizer_pre("default")
+        writer.add_token_scores(list(self.scores))
+        writer.add_add_space_prefix(self.prefixed)
+        writer.add_add_eos_token(False)
+        if self.unknown is not None:
+            writer.add_unk_token_id(self.unknown)
+
+
+@dataclass(frozen=True)
 class Tokens:
     """The fields of a tokenizer, ready to be written."""
 
@@ -42,17 +63,22 @@ class Tokens:
     merges: tuple[str, ...] = ("a b",)
     """llama.cpp wants at least one; what it makes need not be a token."""
     template: str | None = None
+    pieces: Pieces | None = None
+    """For tokenizers of SentencePiece, which have no merges."""
 
     @property
     def count(self) -> int:
         return len(self.texts)
 
     def write(self, writer: Any) -> None:
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre(self.cut)
+        writer.add_tokenizer_model("gpt2" if self.pieces is None else self.pieces.model)
         writer.add_token_list(list(self.texts))
         writer.add_token_types(list(self.kinds))
-        writer.add_token_merges(list(self.merges))
+        if self.pieces is None:
+            writer.add_tokenizer_pre(self.cut)
+            writer.add_token_merges(list(self.merges))
+        else:
+            self.pieces.write(writer)
         writer.add_eos_token_id(self.end)
         writer.add_bos_token_id(self.end if self.start is None else self.start)
         writer.add_add_bos_token(self.start is not None)
@@ -78,26 +104,45 @@ def fact_tokens(
 
 
 def stock_tokens(folder: Path, tokenizer: Any, end: int, vocab: int) -> Tokens:
-    """The tokens of a byte-level BPE tokenizer; `tokenizer` is the stock one of the same directory."""
-    record = folders.read_json(folder / "tokenizer.json")
-    model = record.get("model")
-    cut = _CUTS.get(_cut(record.get("pre_tokenizer")))
-    if not isinstance(model, Mapping) or model.get("type") != "BPE" or model.get("byte_fallback") or cut is None:
+    """The tokens of a tokenizer of bytes or of SentencePiece; `tokenizer` is the stock one of the same directory."""
+    path = folder / "tokenizer.json"
+    # The library makes the same record of a tokenizer.model.
+    record = folders.read_json(path) if path.is_file() else json.loads(tokenizer.backend_tokenizer.to_str())
+    try:
+        return _stock_tokens(record, tokenizer, end, vocab, path)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is no tokenizer of this model ({error}); it was edited.") from None
+
+
+def _stock_tokens(record: Mapping[str, Any], tokenizer: Any, end: int, vocab: int, path: Path) -> Tokens:
+    model, cut, found = record.get("model"), _CUTS.get(_cut(record.get("pre_tokenizer"))), piece_fields(record)
+    bytewise = isinstance(model, Mapping) and model.get("type") == "BPE" and not model.get("byte_fallback")
+    if found is None and (not bytewise or cut is None):
         raise UsageError(
-            f"{folder / 'tokenizer.json'} is not a byte-level BPE tokenizer that cuts texts as GPT-2, SmolLM, Llama 3 "
-            "or Qwen 2 do, and no other is written as GGUF."
+            f"{path} is neither a byte-level BPE tokenizer that cuts texts as GPT-2, SmolLM, Llama 3 or Qwen 2 do nor "
+            "one of SentencePiece whose normaliser only marks spaces, and no other is written as GGUF."
         )
+    assert isinstance(model, Mapping)
     texts = [_other(f"[unused {i}]", ()) for i in range(vocab)]
-    kinds = [_UNUSED] * vocab
-    for text, i in model["vocab"].items():
-        texts[i], kinds[i] = text, _NORMAL
+    kinds, scores = [_UNUSED] * vocab, [0.0] * vocab
+    if found is None:
+        for text, i in model["vocab"].items():
+            texts[i], kinds[i] = text, _NORMAL
+    else:
+        for i, (text, score, kind) in found[1].items():
+            texts[i], scores[i], kinds[i] = text, score, kind
     for one in record.get("added_tokens") or []:
-        texts[one["id"]], kinds[one["id"]] = one["content"], _CONTROL if one["special"] else _OWN
-    merges = [one if isinstance(one, str) else " ".join(one) for one in model["merges"]]
-    first = list(tokenizer("a")["input_ids"])
-    start = first[0] if len(first) > 1 and first[0] == tokenizer.bos_token_id else None
+        if found is None or one["id"] != found[2]:
+            texts[one["id"]], kinds[one["id"]] = one["content"], _CONTROL if one["special"] else _OWN
+    ids = list(tokenizer("a")["input_ids"])
+    start = ids[0] if len(ids) > 1 and ids[0] == tokenizer.bos_token_id else None
     template = tokenizer.chat_template if isinstance(tokenizer.chat_template, str) else None
-    return Tokens(tuple(texts), tuple(kinds), end, start, cut, tuple(merges) or ("a b",), template)
+    if found is not None:
+        prefixed = texts[ids[0 if start is None else 1]].startswith("▁")
+        pieces = Pieces(found[0], tuple(scores), found[2], prefixed)
+        return Tokens(tuple(texts), tuple(kinds), end, start, template=template, pieces=pieces)
+    merges = [one if isinstance(one, str) else " ".join(one) for one in model["merges"]]
+    return Tokens(tuple(texts), tuple(kinds), end, start, str(cut), tuple(merges) or ("a b",), template)
 
 
 def _cut(record: Any) -> tuple[str, ...]:

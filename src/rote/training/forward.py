@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -70,6 +71,11 @@ def attend(w: Weights, layer: int, read: list[Tensor], d_head: int) -> Tensor:
     folded = 2 * k > d
     if len(read) == 1:
         return torch.bmm(_summed(W_O, W_V), x)
+    if folded and len(read) == 2:
+        meet = (torch.matmul(W_K.transpose(2, 3), W_Q) * (1 / math.sqrt(d_head))).reshape(r, h * d, d)
+        lift = torch.matmul(W_O, W_V)
+        heads: Tensor = _Pair.apply(meet, lift.permute(0, 2, 1, 3).reshape(r, -1, h * d), x, read[0] - x)  # type: ignore[no-untyped-call]
+        return heads + torch.bmm(lift.sum(1), x)
     if folded:
         meet = torch.matmul(W_K.transpose(2, 3), W_Q).reshape(r, h * d, d)
         probe = torch.bmm(meet, x).view(r, h, d, -1)
@@ -88,6 +94,39 @@ def attend(w: Weights, layer: int, read: list[Tensor], d_head: int) -> Tensor:
     for s in range(1, len(read)):
         mixed = torch.addcmul(mixed, share[:, :, s, None], read[s][:, None])
     return _out(W_O, W_V, mixed, folded)
+
+
+class _Pair(torch.autograd.Function):
+    """sum_h lift_h s_h gap, s_h = sigmoid(gap . meet_h x): heads over two tokens, with the gradient written out.
+
+    meet (R, H d, d), lift (R, w, H d), x and gap (R, d, B). Autograd would make twice as many passes over tensors of
+    size (R, H, d, B), and its products with few columns are slow: here the short side always comes first.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, meet: Tensor, lift: Tensor, x: Tensor, gap: Tensor) -> Tensor:
+        r, d, b = gap.shape
+        probe = torch.bmm(meet, x).view(r, -1, d, b)
+        mixed = probe * gap[:, None]
+        share = mixed.sum(2).sigmoid_()
+        torch.mul(share[:, :, None], gap[:, None], out=mixed)
+        ctx.save_for_backward(meet, lift, x, gap, probe, share, mixed)
+        return torch.bmm(lift, mixed.view(r, -1, b))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        meet, lift, x, gap, probe, share, mixed = ctx.saved_tensors
+        r, d, b = gap.shape
+        slope = torch.bmm(lift.transpose(1, 2), grad).view(r, -1, d, b)
+        work = slope * gap[:, None]
+        score = work.sum(2).mul_(share).mul_(1 - share)[:, :, None]
+        torch.mul(slope, share[:, :, None], out=work)
+        d_gap = work.sum(1)
+        d_gap += torch.mul(probe, score, out=work).sum(1)
+        asked = torch.mul(score, gap[:, None], out=work).view(r, -1, b)
+        d_meet = torch.bmm(x, asked.transpose(1, 2)).transpose(1, 2)
+        d_lift = torch.bmm(grad, mixed.view(r, -1, b).transpose(1, 2))
+        return d_meet, d_lift, torch.bmm(meet.transpose(1, 2), asked), d_gap
 
 
 def _summed(W_O: Tensor, W_V: Tensor) -> Tensor:

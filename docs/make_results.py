@@ -7,7 +7,12 @@
 An entry stands here as it was written last, by its full grid where that was run. `--no-run` writes entries whose grid
 is not complete; the page names what they lack. Every verdict, sentence, answer and number is the one in the entry's
 entry.json, which comes from the rows beside it.
-The rows and the data of the figures are kept in docs/results/, so that each number can be traced.
+The rows and the data of the figures are kept in docs/results/, so that each number can be traced; so are single cells
+(cells.csv), from which a run goes on anywhere:
+
+    rote reproduce dana2025/exp1 --full -o reproduced --from docs/results
+
+Entries that FOLDER does not have stay as they are in docs/results.
 """
 
 from __future__ import annotations
@@ -51,9 +56,13 @@ it are in [results/](results), one folder an entry, and every number here is in 
 """
 
 
-def load(folder: Path) -> list[dict[str, Any]]:
-    """The records of all entries, papers in our order."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*/*/entry.json")]
+def load(*folders: Path) -> list[dict[str, Any]]:
+    """The records of all entries, each from the first folder that has it, papers in our order."""
+    paths: dict[str, Path] = {}
+    for folder in folders:
+        for path in folder.glob("*/*/entry.json"):
+            paths.setdefault(path.parent.relative_to(folder).as_posix(), path)
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths.values()]
     order = list(PAPERS)
 
     def place(record: dict[str, Any]) -> tuple[int, str]:
@@ -92,7 +101,9 @@ def section(record: dict[str, Any]) -> str:
         lines += ["Not yet run, and so not in these rows:", "", *(f"- {one}" for one in missing), ""]
     done, failed = record["cells"]["done"], record["cells"]["failed"]
     lost = f", {failed} without a result" if failed else ""
-    rows = f"[rows.csv](results/{key}/rows.csv), [entry.json](results/{key}/entry.json)"
+    files = ("rows.csv", "cells.csv", "cells.csv.gz", "entry.json")
+    there = [name for name in files if (DOCS / "results" / key / name).is_file()]
+    rows = ", ".join(f"[{name}](results/{key}/{name})" for name in there)
     lines += [f"`{record['command']}`: {done} cells{lost}, {record['seconds']:.0f} s of one core; {rows}.", ""]
     return "\n".join(lines)
 
@@ -163,7 +174,7 @@ def page(records: list[dict[str, Any]]) -> str:
 def picture(records: list[dict[str, Any]], folder: Path) -> None:
     """The README's first picture: the gap between what is proved, built, trained and possible."""
     record = next((one for one in records if one["entry"] == GAP), None)
-    if record is None:
+    if record is None or not (folder / GAP / "entry.json").is_file():
         print(f"README.md keeps its first picture: {folder} has no {GAP}.")
         return
     figure = record["figures"][0]
@@ -189,17 +200,17 @@ def main(args: list[str]) -> int:
         )
         return 2
     folder = Path(args[0])
-    records = load(folder)
-    if not records:
+    kept = DOCS / "results"
+    fresh = load(folder)
+    if not fresh:
         print(f"{folder} holds no entries; run `rote reproduce all -o {folder}`.", file=sys.stderr)
         return 2
-    kept = DOCS / "results"
-    for paper in PAPERS:
-        shutil.rmtree(kept / paper, ignore_errors=True)
-    for record in records:
+    records = load(folder, kept)
+    for record in fresh:
         place = kept / record["entry"]
+        shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        names = ["entry.json", "rows.csv"]
+        names = ["entry.json", "rows.csv", "cells.csv", "cells.csv.gz"]
         for figure in record["figures"]:
             names += [f"{figure['name']}.png", f"{figure['name']}.json"]
         for name in names:

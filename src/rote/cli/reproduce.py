@@ -34,6 +34,10 @@ def reproduce(
         bool,
         typer.Option("--no-run", help="Run nothing: write entries from the cells that are there, name the others."),
     ] = False,
+    kept: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Take cells that DIR/ENTRY/cells.csv has, such as docs/results."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run entries, draw their figures beside the published points, and decide their claims by the tests in them.
@@ -47,7 +51,7 @@ def reproduce(
         $ rote reproduce dana2025/exp1 --quick -o reproduced
     """
     from rote.errors import UsageError
-    from rote.lab.entries import catalogue, estimate, find_entries
+    from rote.lab.entries import catalogue, estimate, find_entries, take_over
     from rote.lab.entries import reproduce as run
     from rote.measurement.machine import cores, duration
 
@@ -61,6 +65,8 @@ def reproduce(
         raise UsageError("name an entry, such as dana2025/exp1, or all; `rote reproduce --list` shows them.")
     workers = jobs or cores()
     chosen = find_entries(names)
+    if kept is not None:
+        take_over(chosen, output, kept, quick=not full)
     total, missing, seconds = estimate(chosen, output, quick=not full)
     out = console(stderr=as_json)
     if not as_json and not no_run:

@@ -116,11 +116,14 @@ class Journal:
             db.execute("COMMIT")
 
     def put(self, sweep: str, cells: Sequence[Work], results: Sequence[Mapping[str, Any]]) -> None:
-        """Store the results of a group, all or none. A row that is done is never replaced."""
+        """Store the results of a group, all or none. A row that is done is never replaced.
+
+        A result that was measured elsewhere says by which version and when.
+        """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         rows = []
         for cell, result in zip(cells, results, strict=True):
-            rest = {k: v for k, v in result.items() if k not in ("status", "reason", "duration")}
+            rest = {k: v for k, v in result.items() if k not in ("status", "reason", "duration", "version", "finished")}
             rows.append(
                 (
                     cell.hash,
@@ -130,9 +133,9 @@ class Journal:
                     cell.seed,
                     json.dumps(cell.to_dict(), sort_keys=True),
                     json.dumps(rest, sort_keys=True, allow_nan=False),
-                    __version__,
+                    str(result.get("version", __version__)),
                     float(result.get("duration", 0.0)),
-                    now,
+                    str(result.get("finished", now)),
                 )
             )
         try:
@@ -162,30 +165,28 @@ class Journal:
             raise self._refusal(error) from error
         return {key: self._record(key, config) for key, config in rows}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Every result as flat records (a study may have several), in the order of the cells' configurations."""
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Every row as it is kept, `config` and `result` read, in the order of the cells' configurations."""
+        names = ("hash", "sweep", "status", "reason", "seed", "config", "result", "version", "duration", "finished")
         try:
-            records = self.connection.execute(
-                "SELECT hash, sweep, status, reason, config, result, version, duration, finished FROM cells "
-                "ORDER BY config"
-            ).fetchall()
+            records = self.connection.execute(f"SELECT {', '.join(names)} FROM cells ORDER BY config").fetchall()
         except _FAULTS as error:
             raise self._refusal(error) from error
-        for key, sweep, status, reason, config, result, version, duration, finished in records:
-            shape, values = self._record(key, config), self._record(key, result)
+        for record in records:
+            line = dict(zip(names, record, strict=True))
+            for name in ("config", "result"):
+                line[name] = self._record(line["hash"], line[name])
+            yield line
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every result as flat records (a study may have several), in the order of the cells' configurations."""
+        books = ("status", "reason", "sweep", "version", "duration", "finished", "hash")
+        for line in self.lines():
             # The number of facts of a result is the one that was used; None in a configuration means all.
-            told = {
-                "status": status,
-                "reason": reason,
-                "sweep": sweep,
-                "version": version,
-                "duration": duration,
-                "finished": finished,
-                "hash": key,
-            }
+            shape, values, told = line["config"], line["result"], {name: line[name] for name in books}
             parts = values.pop("rows", [{}])
             if not isinstance(parts, list) or not all(isinstance(one, dict) for one in parts):
-                raise self._damaged(key)
+                raise self._damaged(line["hash"])
             for one in parts:
                 yield {**shape, **values, **one, **told}
 

@@ -58,9 +58,9 @@ def run_group(
 
     A search for a capacity makes use of `tries` of an earlier one, and keeps its own there.
     """
-    before = time.perf_counter()
+    before = time.process_time()
     results, reason = attempt(lambda: _run(records, max_memory, device, note or (lambda _: None), tries or Tries()))
-    spent = (time.perf_counter() - before) / max(1, len(records))
+    spent = (time.process_time() - before) / max(1, len(records))
     lost = {"status": "failed", "reason": reason}
     return [{**item, "duration": spent} for item in results or [lost for _ in records]]
 

@@ -20,7 +20,9 @@ from rote.lab.entries import (
     read_entry,
     reproduce,
     run_entries,
+    take_over,
 )
+from rote.lab.entries.cells import read_cells, write_cells
 from rote.lab.entries.cost import cell_seconds
 from rote.lab.entries.published import known_tables, published_rows
 from rote.lab.entries.run import own_grid
@@ -144,6 +146,7 @@ def test_an_entry_from_file_to_figure(small: Path, tmp_path: Path, capsys: pytes
     assert record["figures"][0]["caption"] == "Slope 4.00, and –."
     assert set(record["versions"]) >= {"rote", "torch", "python"}
     assert sorted(path.name for path in (out / "small").iterdir()) == [
+        "cells.csv",
         "entry.json",
         "figure.json",
         "figure.pdf",
@@ -178,6 +181,54 @@ def test_an_entry_from_file_to_figure(small: Path, tmp_path: Path, capsys: pytes
     assert code == 0 and answer["mode"] == "full" and answer["estimated_seconds"] == 0
     assert answer["entries"][0]["sentence"] == "A head holds 4.00 facts."
     assert (out / "small" / "rows.csv").read_bytes() == before
+
+    # Nor on another machine that has the cells as text: rows, cells and their versions come out the same.
+    other = tmp_path / "other"
+    code, text, _ = call(capsys, "reproduce", str(small), "--full", "-o", str(other), "--from", str(out), "--jobs", "1")
+    assert code == 0 and text.startswith("1 entry, 11 cells, 11 known before")
+    for name in ("rows.csv", "cells.csv", "figure.json"):
+        assert (other / "small" / name).read_bytes() == (out / "small" / name).read_bytes(), name
+
+
+def test_cells_as_text(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, entry = tmp_path / "out", read_entry(small)
+    run_entries([entry], out, Local(), quick=True)
+    path = out / "small" / "cells.csv"
+    text = path.read_text(encoding="utf-8")
+    assert text.splitlines()[0] == "seed,setting,result,status,reason,seconds,version,finished"
+    with Journal(out / "journal.db", write=False) as journal:
+        kept = {line["hash"]: line for line in journal.lines()}
+    read = {cell.hash: result for cell, result in read_cells(path)}
+    assert read.keys() == kept.keys() and len(read) == 6
+    for key, result in read.items():
+        assert result["version"] == kept[key]["version"] and result["finished"] == kept[key]["finished"]
+        assert kept[key]["result"].items() <= result.items()
+    # A run that begins with a part of them runs the others only.
+    part = tmp_path / "part" / "small"
+    part.mkdir(parents=True)
+    (part / "cells.csv").write_text("".join(text.splitlines(keepends=True)[:4]), encoding="utf-8")
+    assert take_over([entry], tmp_path / "new", part.parent, quick=True) == 3
+    assert take_over([entry], tmp_path / "new", part.parent, quick=True) == 0
+    assert estimate([entry], tmp_path / "new", quick=True)[:2] == (6, 3)
+    # Large files are compressed, and what is not what it says is refused by its line.
+    monkeypatch.setattr("rote.lab.entries.cells._LARGEST", 100)
+    with Journal(out / "journal.db", write=False) as journal:
+        packed = write_cells(out / "small", journal, set(kept))
+    assert packed is not None and packed.name == "cells.csv.gz" and not path.exists()
+    assert {cell.hash for cell, _ in read_cells(packed)} == set(kept)
+    for wrong, told in (
+        (text.replace("n_heads", "n_head"), "line 2: .*n_head"),
+        (text.replace('"{""', '"{{""'), "line 2"),
+        (text.replace("setting", "settings", 1), "must have the columns"),
+    ):
+        path.write_text(wrong, encoding="utf-8")
+        with pytest.raises(DataError, match=told):
+            list(read_cells(path))
+    (tmp_path / "bad.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataError, match="cannot read"):
+        list(read_cells(tmp_path / "bad.csv.gz"))
+    with pytest.raises(UsageError, match="there is no folder"):
+        take_over([entry], tmp_path / "new", tmp_path / "nowhere", quick=True)
 
 
 def test_quick_is_another_grid_in_the_same_journal(small: Path, tmp_path: Path) -> None:

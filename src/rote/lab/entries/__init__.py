@@ -2,6 +2,7 @@
 
 entry     the files, what they may say, and their cells
 cost      about how long cells take
+cells     single cells as text, kept beside an entry's rows, from which a run on another machine goes on
 table     rows of results, means over seeds with intervals, and the published points beside them
 claims/   the tests that decide claims, one file each
 figure    from rows to the data of figures
@@ -9,7 +10,7 @@ run       the driver: what is missing is run, every finished entry is written
 """
 
 from rote.lab.entries.entry import Entry, entries, find_entries, read_entry
-from rote.lab.entries.run import Catalogue, Reproduced, catalogue, estimate, reproduce, run_entries
+from rote.lab.entries.run import Catalogue, Reproduced, catalogue, estimate, reproduce, run_entries, take_over
 
 __all__ = [
     "Catalogue",
@@ -22,4 +23,5 @@ __all__ = [
     "read_entry",
     "reproduce",
     "run_entries",
+    "take_over",
 ]

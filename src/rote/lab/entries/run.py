@@ -15,6 +15,7 @@ from rote.data._atomic import write_atomically
 from rote.data.arguments import checked
 from rote.errors import OutputError, UsageError
 from rote.lab.entries import cost
+from rote.lab.entries.cells import adopt, find_cells, write_cells
 from rote.lab.entries.claims import Verdict, get_claim
 from rote.lab.entries.entry import Entry, find_entries
 from rote.lab.entries.figure import make_figure
@@ -29,7 +30,17 @@ from rote.plot.draw import FORMATS, need_matplotlib
 from rote.plot.figure import write_bytes
 
 _TOLD = ("d_model", "n_heads", "d_head", "d_mlp", "context", "n_facts")
-__all__ = ["Catalogue", "Reproduced", "catalogue", "decide", "estimate", "reproduce", "run_entries", "write_entry"]
+__all__ = [
+    "Catalogue",
+    "Reproduced",
+    "catalogue",
+    "decide",
+    "estimate",
+    "reproduce",
+    "run_entries",
+    "take_over",
+    "write_entry",
+]
 
 _SPELLED = {"holds": "holds", "does not hold": "fails", "undecided": "undecided", "not judged": "not_judged"}
 _NOT_JUDGED = (
@@ -109,6 +120,7 @@ def reproduce(
     progress: Progress | None = None,
     done: Callable[[Reproduced], None] | None = None,
     run: bool = True,
+    kept: str | Path | None = None,
 ) -> list[Reproduced]:
     """Run entries, draw their figures beside the published points, and decide their claims by the tests in them.
 
@@ -116,7 +128,8 @@ def reproduce(
     them. The quick grids are run unless `full`, with so many processes (`jobs`; one a core, at most 8, if not given)
     or on a Ray cluster. Interrupt it at any time: the same call goes on where it was. `done` is called with every entry
     as soon as it is written. With `run` off nothing is run: entries are written from the cells that the journal has,
-    and name the others.
+    and name the others. `kept` is a folder of earlier entries (docs/results): cells that their cells.csv has are taken
+    from there, and not run again.
 
         >>> reproduce("dana2025/exp1")  # doctest: +SKIP
         [Reproduced(dana2025/exp1, quick: holds; reproduced/dana2025/exp1)]
@@ -124,9 +137,33 @@ def reproduce(
     chosen = find_entries([names] if isinstance(names, str) else list(names))
     executor = executor_of(on, address=address, jobs=jobs or cores(), max_memory=max_memory, device=device)
     out = Path(output)
+    if kept is not None:
+        take_over(chosen, out, Path(kept), quick=not full)
     if not run:
         return write_entries(chosen, out, quick=not full, done=done)
     return run_entries(chosen, out, executor, quick=not full, retry=retry_failed, progress=progress, done=done)
+
+
+def take_over(chosen: Sequence[Entry], out: Path, kept: Path, *, quick: bool) -> int:
+    """Put cells that were kept by earlier runs into the journal of `out`; how many it had lacked."""
+    if not kept.is_dir():
+        raise UsageError(f"there is no folder {kept}; name one that has ENTRY/cells.csv, such as docs/results.")
+    _make(out)
+    count = 0
+    with Journal(out / "journal.db") as journal:
+        for entry in chosen:
+            path = find_cells(kept / entry.key)
+            if path is not None:
+                wanted = {cell.hash for cell in entry.cells(quick=quick)}
+                count += adopt(path, journal, wanted, entry.key)
+    return count
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror or error}.") from None
 
 
 def estimate(chosen: Sequence[Entry], out: Path, *, quick: bool) -> tuple[int, int, float]:
@@ -154,10 +191,7 @@ def run_entries(
     need_matplotlib()
     if not chosen:
         raise UsageError("name at least one entry: a key, a paper, or a TOML file.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write to {out}: {error.strerror or error}.") from None
+    _make(out)
     mine = {entry.key: entry.cells(quick=quick) for entry in chosen}
     every: dict[str, Work] = {}
     for cells in mine.values():
@@ -241,7 +275,7 @@ def decide(entry: Entry, table: Table) -> tuple[str, str, dict[str, Any]]:
 
 
 def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path, *, quick: bool) -> Reproduced:
-    """rows.csv, the figures and entry.json of one entry, each written whole."""
+    """rows.csv, cells.csv, the figures and entry.json of one entry, each written whole."""
     folder = out / entry.key
     folder.mkdir(parents=True, exist_ok=True)
     statuses = journal.statuses()
@@ -270,6 +304,8 @@ def write_entry(entry: Entry, cells: Sequence[Work], journal: Journal, out: Path
         figures.append({"name": name, "caption": figure.caption, "alt": figure.alt})
     if table.rows:
         write_atomically(folder / "rows.csv", lambda part: write_csv(part, table))
+    # Of both grids, so that a quick run after a full one loses nothing.
+    write_cells(folder, journal, {cell.hash for mode in (True, False) for cell in entry.cells(quick=mode)})
     record = {
         "entry": entry.key,
         **{name: entry.text(name) for name in ("title", "paper", "source", "question", "claim")},

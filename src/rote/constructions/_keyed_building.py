@@ -34,11 +34,13 @@ from rote.models._pretrained import Source, open_source
 from rote.models.folders import Staging
 from rote.solvers.graft.background import default_text, read_text, windows
 from rote.solvers.keyed.design import Design
+from rote.solvers.keyed.directions import directions_of
 from rote.solvers.keyed.frame import Plan as Sizes
 from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.layers import Body, body_of
 from rote.solvers.keyed.network import exact_steps
-from rote.solvers.keyed.store import Store, fit_store, levels_of
+from rote.solvers.keyed.rounding import Rounded
+from rote.solvers.keyed.store import Reading, Store, fit_store, levels_of
 
 if TYPE_CHECKING:
     from rote.constructions._base import Job
@@ -106,7 +108,14 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     )
     sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
     embedding = source.model.model.embed_tokens.weight.double()
-    store = _stored(body, sizes, patterns, numbers, embedding, rng)
+    small = 2.0**-7 if job.dtype == "float16" else 2.0**-10
+    # With many keys, levels are too close to each other for that, and groups would have to be far smaller.
+    short = [
+        Rounded(body, sizes, patterns.book, vocabulary.marks, embedding, small, dtype).reading(patterns.windows)
+        for dtype in (torch.bfloat16, torch.float16)
+        if len(keys) < _MANY
+    ]
+    store = _stored(body, sizes, patterns, numbers, embedding, short, rng)
     clock.lap("store")
     generic = [one.at(rows[0], "{}") for one in others]
     asked = [(one.answer, one.wordings) for one in relations]
@@ -125,8 +134,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         body, sizes, patterns.book, store, tuple(juries), vocabulary.marks,
         tuple(tuple(some) for some in distinct), np.array(spoken),
         directions_of(source.model.lm_head.weight, source.model.model.norm.weight, spoken), top,
-        2.0**-7 if job.dtype == "float16" else 2.0**-10,
-        patterns.windows, patterns.keys, patterns.shared, numbers,
+        small, patterns.windows, patterns.keys, patterns.shared, numbers,
     ).rounded()  # fmt: skip
     network = design.network(embedding)
     clock.lap("fit")
@@ -253,7 +261,13 @@ def _drawn(
 
 
 def _stored(
-    body: Body, sizes: Sizes, patterns: Patterns, numbers: np.ndarray, embedding: Tensor, rng: np.random.Generator
+    body: Body,
+    sizes: Sizes,
+    patterns: Patterns,
+    numbers: np.ndarray,
+    embedding: Tensor,
+    rounded: Sequence[Reading],
+    rng: np.random.Generator,
 ) -> Store:
     last = patterns.windows[:, 0]
     own = embedding[torch.tensor(last)]
@@ -264,17 +278,8 @@ def _stored(
     return fit_store(
         patterns.book.features(patterns.windows), normed.numpy(), last, np.hstack(levels),
         own_signs=patterns.book.bits, checks=sizes.checks, rng=rng,
+        rounded=rounded,
     )  # fmt: skip
-
-
-def directions_of(head: Tensor, norm: Tensor, spoken: Sequence[int]) -> np.ndarray:
-    """What to add to the stream so that the head says a token: its row of the head, through the inverse of all rows."""
-    rows = head.double() * norm.double()
-    gram = rows.T @ rows
-    inverse = torch.linalg.inv(gram + 1e-3 * gram.diagonal().mean() * torch.eye(len(gram), dtype=torch.float64))
-    found = rows[torch.tensor(list(spoken))] @ inverse.T
-    scaled: np.ndarray = (found / found.pow(2).mean(1, keepdim=True).sqrt()).numpy()
-    return scaled
 
 
 def carried(table: PromptTable, relations: Sequence[Relation], others: Sequence[Wording], field: str) -> PromptTable:

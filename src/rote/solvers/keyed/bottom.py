@@ -17,14 +17,14 @@ from rote.solvers.keyed.layers import Layer
 from rote.solvers.keyed.store import CHECK, Store, coordinates_for, turns
 from rote.solvers.keyed.tokens import Codebook
 
-__all__ = ["Bottom", "Marks"]
+__all__ = ["SHARPER", "Bottom", "Marks"]
 
 _WIDE = 0.36
 """How far from its level a coordinate or a check may be."""
 _STEEP = 6.0
 _GENTLE = 3.0
 """How steep steps are: the steeper, the more of the rounding far behind them is left."""
-_SHARPER = 128.0
+SHARPER = 128.0
 """How steep gates of the store are, a tenth below whose bar they have to be shut."""
 _FAINT = 0.0625
 """How much smaller sums are stored than signs, whose rounding they would disturb."""
@@ -127,12 +127,18 @@ class Bottom(Frame):
         )
         return layer
 
+    def store_norm(self) -> Tensor:
+        """Weights of the norm through which the store reads signs and the token's own vector."""
+        norm = self.layer().norm
+        norm[: self.channels.first] = math.sqrt(self.body.width / self.channels.width)
+        return norm
+
     def stored(self, store: Store, book: Codebook) -> list[Layer]:
         """The store in as many layers as it takes; the last one wipes the hash, so that its channels are free."""
         ch, first = self.channels, self.channels.first
         layers = [self.layer()]
         signs = [*range(ch["code"].start, ch["code"].stop), *range(ch["hash"].start, ch["hash"].start + book.hashed)]
-        gates = torch.tensor(store.gates) * _SHARPER
+        gates = torch.tensor(store.gates) * SHARPER
         maps = torch.tensor(store.maps)
         wipe = book.hashed + 1
         rows = len(gates)
@@ -141,7 +147,7 @@ class Bottom(Frame):
         for number, layer in enumerate(layers):
             part = slice(number * self.inner, min(rows, (number + 1) * self.inner))
             n = max(0, part.stop - part.start)
-            layer.norm[:first] = math.sqrt(self.body.width / ch.width)
+            layer.norm = self.store_norm()
             if n:
                 layer.gate[:n, signs] = gates[part, :-1]
                 layer.up[:n, signs] = maps[part, : len(signs)]
@@ -150,7 +156,7 @@ class Bottom(Frame):
                     layer.gate[:n, ch.at(name)] = gates[part, -1]
                     layer.up[:n, ch.at(name)] = maps[part, len(signs)]
                 written = torch.tensor(store.coordinates[part]) + ch.at("value")
-                layer.down[written, torch.arange(n)] = self.small * self.usual / _SHARPER
+                layer.down[written, torch.arange(n)] = self.small * self.usual / SHARPER
             layer.used = n
         last = layers[-1]
         for k in range(book.hashed):

@@ -66,6 +66,10 @@ class Plan:
     def relations(self) -> int:
         return len(self.bits)
 
+    def inner(self, body: Body) -> int:
+        """Neurons of every layer: those of the original, and some that tell what is asked."""
+        return body.inner + 8 * -(-self.relations // 4)
+
 
 def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
     """Added channels; the hash gets what is left of a width that the heads divide."""

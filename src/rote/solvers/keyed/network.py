@@ -70,7 +70,7 @@ def build(
     """
     sizes = (embedding.double().pow(2).mean(1) + body.eps).sqrt()
     usual = float(sizes.median())
-    inner = body.inner + 8 * -(-plan.relations // 4)
+    inner = plan.inner(body)
     below = Bottom(body, channels, plan, inner, usual, small)
     above = Top(body, channels, plan, inner, usual, small)
     bottom = [below.gathered(book), *below.stored(store, book)]

@@ -8,6 +8,7 @@ the group to one and the same level: a key that is not stored lands elsewhere, a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,7 @@ from rote.errors import DataError
 __all__ = [
     "CHECK",
     "FILL",
+    "Reading",
     "Store",
     "Way",
     "coordinates_for",
@@ -33,7 +35,8 @@ Ints = np.ndarray
 
 CHECK = 0.5
 """Where checks lead every stored key."""
-_WEIGHT = 0.55
+_WEIGHT, _EITHER = 1.0, 0.75
+"""Of signs on the way to a group, and of two of which one must be right: exact in 16 bits."""
 FILL = 0.85
 _FEW = 8.0
 """Pairs of signs are tried where so many groups or fewer are left."""
@@ -41,6 +44,9 @@ _SPREAD, _WIDER = 12.0, 16.0
 """How far from it an unknown key lands, about; farther where there is but one check."""
 _STRAY = 5.0
 """How far from its level."""
+_FEWEST = 8
+_STEADY = 1e4
+"""How much more a difference between formats weighs than a weight."""
 _LARGEST = 24.0
 """The largest norm of a map: it multiplies what rounding does to the signs."""
 
@@ -84,6 +90,20 @@ def turns(bit: int, depth: int) -> list[tuple[float, float]]:
     return [(d - count / 2, values[d]) for d in range(1, count) if values[d] != values[d - 1]]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """Inputs of the store (signs, a constant, the token's vector) in a number format, and how far gates open there."""
+
+    inputs: Floats
+    opened: Callable[[Floats, Floats], Floats]
+
+    def behind(self, gate: Floats, rows: Ints) -> Floats:
+        """What maps behind a gate get for some rows."""
+        inputs = self.inputs[rows]
+        scaled: Floats = inputs * self.opened(inputs, gate)[:, None]
+        return scaled
+
+
 def fit_store(
     signs: Floats,
     own: Floats,
@@ -93,10 +113,11 @@ def fit_store(
     own_signs: int,
     checks: int,
     rng: np.random.Generator,
+    rounded: Sequence[Reading] = (),
 ) -> Store:
     """A store of keys: rows of signs, each with the vector of its last token, that token, and its answers' levels.
 
-    The first `own_signs` are those of the last token.
+    The first `own_signs` are those of the last token. `rounded` is what other number formats make of all rows.
     """
     n, width = signs.shape
     if len(np.unique(signs, axis=0)) < n:
@@ -114,7 +135,11 @@ def fit_store(
         if len(rows) <= FILL * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows])))):
             gate = path.gate(width)
             opened = inputs[rows, : width + 1] @ gate
-            solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
+            short = [one.behind(gate, rows) for one in rounded]
+            solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng, short)
+            if solution is None and len(rows) <= _FEWEST:
+                # Too few to part them once more: what keys so near to each other have in common is left to rounding.
+                solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
         if solution is None:
             waiting += parted(rows, path, signs, own_signs, min(usual, len(rows) - 1))
             continue
@@ -133,16 +158,13 @@ class Way:
     either: dict[int, float] = field(default_factory=dict)
 
     def gate(self, width: int) -> Floats:
-        """Weights that add up to 1 on the path (more where both of the pair are right) and to -0.1 at most elsewhere.
-
-        They are no larger than that takes, since they multiply what rounding does to the signs.
-        """
+        """Weights that add up to 1 on the path (2.5 where both of the pair are right) and to -0.5 at most elsewhere."""
         gate = np.zeros(width + 1)
-        each = (2.0 if self.either else 1.0) * _WEIGHT
+        each = _WEIGHT if not self.either else 2 * _EITHER
         for sign, value in self.every.items():
             gate[sign] += each * value
         for sign, value in self.either.items():
-            gate[sign] += _WEIGHT * value
+            gate[sign] += _EITHER * value
         gate[-1] = 1.0 - each * len(self.every)
         return gate
 
@@ -204,17 +226,38 @@ def _least(sizes: Ints, n: int, room: float) -> float:
     return float(np.floor(_cost(sizes, n, room).min()))
 
 
-def maps_onto(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
-    """Maps onto levels and checks, or None if the rows depend on each other or need large weights."""
+def maps_onto(
+    inputs: Floats,
+    levels: Floats,
+    signs: int,
+    checks: int,
+    rng: np.random.Generator,
+    rounded: Sequence[Floats] = (),
+) -> Floats | None:
+    """Maps onto levels and checks, or None if the rows depend on each other or need large weights.
+
+    With `rounded` inputs, which are what other number formats make of the rows, the mean of the first of those and of
+    the rows is taken to the levels, and the differences to as little as may be.
+    """
     # Every map has a random part on the signs, which spreads unknown keys.
     random = np.zeros((inputs.shape[1], levels.shape[1] + checks))
     far = np.r_[np.full(levels.shape[1], _STRAY), np.full(checks, _SPREAD if checks > 1 else _WIDER)]
     random[:signs] = rng.standard_normal((signs, random.shape[1])) * (far / np.sqrt(signs))
-    targets = np.hstack([levels, np.full((len(inputs), checks), CHECK)]) - inputs @ random
-    gram = inputs @ inputs.T
+    apart = np.vstack([np.zeros((0, inputs.shape[1])), *(one - inputs for one in rounded)])
+    middle = (inputs + rounded[0]) / 2 if len(rounded) else inputs
     try:
-        solution: Floats = random + inputs.T @ np.linalg.solve(gram, targets)
+        # Least squares of the map's own part and of what it makes of the difference, with the levels as conditions.
+        gram = apart @ apart.T + np.eye(len(apart)) / _STEADY
+
+        def lessened(columns: Floats) -> Floats:
+            return columns - apart.T @ np.linalg.solve(gram, apart @ columns)
+
+        base = lessened(random)
+        targets = np.hstack([levels, np.full((len(inputs), checks), CHECK)]) - middle @ base
+        reach = lessened(middle.T)
+        solution: Floats = base + reach @ np.linalg.solve(middle @ reach, targets)
     except np.linalg.LinAlgError:
         return None
-    exact = np.abs(inputs @ (solution - random) - targets).max() < 1e-6
-    return solution if exact and float(np.linalg.norm(solution, axis=0).max()) < _LARGEST else None
+    exact = np.abs(middle @ (solution - base) - targets).max() < 1e-6
+    small = float(np.linalg.norm(solution, axis=0).max()) < _LARGEST
+    return solution if exact and small else None

@@ -245,19 +245,21 @@ def maps_onto(
     random[:signs] = rng.standard_normal((signs, random.shape[1])) * (far / np.sqrt(signs))
     apart = np.vstack([np.zeros((0, inputs.shape[1])), *(one - inputs for one in rounded)])
     middle = (inputs + rounded[0]) / 2 if len(rounded) else inputs
+    solution: Floats
     try:
         # Least squares of the map's own part and of what it makes of the difference, with the levels as conditions.
         gram = apart @ apart.T + np.eye(len(apart)) / _STEADY
 
         def lessened(columns: Floats) -> Floats:
-            return columns - apart.T @ np.linalg.solve(gram, apart @ columns)
+            kept: Floats = columns - apart.T @ np.linalg.solve(gram, apart @ columns)
+            return kept
 
         base = lessened(random)
         targets = np.hstack([levels, np.full((len(inputs), checks), CHECK)]) - middle @ base
         reach = lessened(middle.T)
-        solution: Floats = base + reach @ np.linalg.solve(middle @ reach, targets)
+        solution = base + reach @ np.linalg.solve(middle @ reach, targets)
     except np.linalg.LinAlgError:
         return None
     exact = np.abs(middle @ (solution - base) - targets).max() < 1e-6
-    small = float(np.linalg.norm(solution, axis=0).max()) < _LARGEST
+    small = bool(np.linalg.norm(solution, axis=0).max() < _LARGEST)
     return solution if exact and small else None

@@ -19,8 +19,9 @@ from rote.solvers.keyed.relation import States, fit_gate, joined, jury_scores, n
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_KEYS, _MORE_KEYS = 10, 48
+_KEYS, _MORE_KEYS = 24, 48
 """Keys for each wording, and for the first, in which all facts are asked for."""
+_FRAMED = 10
 _FEW, _FEWER = 4, 2
 _PROMPTS = 2000
 """Prompts to fit where each row has its own."""
@@ -137,7 +138,7 @@ def _plain(tokenizer: Any, wording: Wording, relation: int, number: int, rows: I
     asked = []
     for k, (label, some) in enumerate(groups.items(), number):
         prompts = [wording.at(row) for row in some]
-        pairs = list(zip(prompts, some, strict=True))[: _KEYS if wording.fixed else 1]
+        pairs = list(zip(prompts, some, strict=True))[: _FRAMED if wording.fixed else 1]
         in_frames = [framed(p, 5 * k + i, cells[row]) for i, (p, row) in enumerate(pairs)]
         for plain, texts in ((True, prompts), (False, in_frames)):
             asked.append(_Asked(relation, frozenset((k,)), plain, label, encode(tokenizer, texts)))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rote.data.telling import telling_positions
 from rote.solvers.hashed.independence import bits_for
 from rote.solvers.hashed.layout import MIXES
 
@@ -77,15 +76,10 @@ def _numbers(bits: BitArray) -> IntArray:
     return total
 
 
-def positions_to_read(
-    contexts: IntArray, count: int, rng: np.random.Generator, *, last: bool = False
-) -> IntArray | None:
-    """So many positions of the contexts that tell them all apart, with the last one if so said; None if none were
-    found."""
-    length = contexts.shape[1]
+def positions_to_read(length: int, count: int, telling: IntArray, rng: np.random.Generator) -> IntArray | None:
+    """So many positions of contexts of a length, those that tell them all apart among them; None if these are more."""
     if count >= length:
         return np.arange(length)
-    telling = telling_positions(contexts, first=length - 1 if last else None)
     if len(telling) > count:
         return None
     others = rng.permutation(np.setdiff1d(np.arange(length), telling))
@@ -206,9 +200,11 @@ def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) 
     rows: list[list[int]] = []
     decks: list[list[int]] = [[] for _ in range(count)]
 
+    # Lists of so few are shuffled much faster than arrays.
     def dealt(position: int) -> int:
         if not decks[position]:
-            decks[position] = rng.permutation(size).tolist()
+            decks[position] = list(range(size))
+            rng.shuffle(decks[position])
         return position * size + decks[position].pop()
 
     spans = [_Span() for _ in layout.groups]
@@ -217,12 +213,17 @@ def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) 
         own = [span for span in _spans_of(layout, number, spans) if len(span) < count * size]
         spread = len(every) < count * size
         for tried in range(2 * _TRIES):
-            at = rng.permutation(count)[:terms] if count >= terms else rng.integers(0, count, terms)
+            if count >= terms:
+                at = list(range(count))
+                rng.shuffle(at)
+                at = at[:terms]
+            else:
+                at = rng.integers(0, count, terms).tolist()
             if layout.asking and count - 1 not in at:
                 # The last position that is read says which one asks; nothing else tells keys of a sequence apart.
                 at[0] = count - 1
-            row = [dealt(int(position)) for position in at]
-            form = functools.reduce(operator.xor, (1 << place for place in row))
+            row = [dealt(position) for position in at]
+            form = functools.reduce(operator.xor, [1 << place for place in row])
             # Independent of all others while there are inputs left, then of those that it must not follow from.
             avoided = [every] if spread and tried < _TRIES else own
             if len(set(row)) == terms and not any(span.has(form) for span in avoided):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from rote.data.telling import telling_positions
 from rote.errors import FactsLost, RoteError
 from rote.solvers.cluster import Call, Failure
 from rote.solvers.hashed.hashing import Hash, drawn_hash, hashed_keys, positions_to_read
@@ -31,6 +32,7 @@ Solve = Callable[["Layout", list[Subtree], int], Iterable[list[Row]]]
 
 _PARTS = 64
 _AT_ONCE = 8192
+_FEW = 2000
 _COUNTED = 100_000
 """Keys up to which rows are counted before they are solved, in small parts: of few keys, many seeds are tried."""
 _SEEDS, _TIGHT_SEEDS, _KEYS_TRIED = 3, (12, 32), 320_000
@@ -47,7 +49,11 @@ class HashedTable:
 
 
 def by_threads(layout: Layout, parts: list[Subtree], seed: int) -> Iterator[list[Row]]:
-    """Every part by itself, on all cores: the compiled loops leave the interpreter alone."""
+    """Every part by itself, on all cores: the compiled loops leave the interpreter alone. Few keys are solved sooner
+    than threads are started."""
+    if sum(len(part.keys) for part in parts) <= _FEW:
+        yield from (solved_rows(part, layout, seed, layout.rows) for part in parts)
+        return
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(solved_rows, part, layout, seed, layout.rows) for part in parts]
@@ -98,10 +104,15 @@ def memorise(
     few, many = _TIGHT_SEEDS
     count = max(few, min(many, _KEYS_TRIED // len(keys))) if layout.tight else _SEEDS
     seeds = [int(seed) for seed in rng.integers(0, 1 << 62, count)]
+    last = keys.shape[1] - 1
+    # All positions of a short context are read, whichever tell keys apart.
+    telling = np.arange(0)
+    if layout.positions <= last:
+        telling = telling_positions(keys, first=last if layout.asking else None)
     reason: FactsLost | None = None
     for tried, seed in enumerate(seeds, 1):
         try:
-            hashing, rows = _with_seed(keys, labels, layout, seed, solve, progress)
+            hashing, rows = _with_seed(keys, labels, layout, telling, seed, solve, progress)
         except FactsLost as error:
             # Its traceback would keep all that was tried in memory.
             reason = error.with_traceback(None)
@@ -112,11 +123,11 @@ def memorise(
 
 
 def _with_seed(
-    keys: IntArray, labels: IntArray, layout: Layout, seed: int, solve: Solve, progress: Progress
+    keys: IntArray, labels: IntArray, layout: Layout, telling: IntArray, seed: int, solve: Solve, progress: Progress
 ) -> tuple[Hash, list[Row]]:
     draw = np.random.default_rng(seed)
     progress("hash the keys", 0, 0, None)
-    positions = positions_to_read(keys, layout.positions, draw, last=layout.asking > 0)
+    positions = positions_to_read(keys.shape[1], layout.positions, telling, draw)
     if positions is None:
         raise FactsLost(f"cannot tell all keys apart by {layout.positions:,} of their positions")
     hashing = drawn_hash(layout, positions, draw)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
-from rote.solvers.hashed.independence import bits_for, core, most_keys
+from rote.solvers.hashed.independence import bits_for, core, failure_bound, most_keys
 from rote.solvers.hashed.layout import CHOICE_BITS, THRESHOLDS, WORD_BITS, Layout
 
 __all__ = ["digit_counts", "editable_layouts", "layouts"]
@@ -69,6 +71,20 @@ def digit_counts(symbol_bits: int, word_bits: int) -> Iterator[tuple[int, int]]:
             yield blocks, digits
 
 
+class Size(NamedTuple):
+    """What is kept small."""
+
+    least: Callable[[int, int, int, int], int]
+    """A bound from below, given rows, words of a row, and the bits that rows and columns are named by."""
+    of: Callable[[Layout, float], int]
+    """What a layout takes, given how much is too much already."""
+
+
+def _least_size(rows: int, words: int, row_bits: int, column_bits: int) -> int:
+    """Entries of the two matrices that find rows and hold their words."""
+    return (rows + column_bits) * (row_bits + column_bits + words)
+
+
 def _dense_size(layout: Layout, most: float) -> int:
     return layout.params
 
@@ -92,9 +108,7 @@ def editable_layouts(
         for n in range(2, MOST_TIMES + 1)
     ]
     every = (
-        layouts(
-            keys, context, vocab, classes, dtype, unknown=unknown, packings=each, size=_editable_size, telling=telling
-        )
+        layouts(keys, context, vocab, classes, dtype, unknown=unknown, packings=each, size=EDITABLE, telling=telling)
         for each in packings
         if each
     )
@@ -102,6 +116,7 @@ def editable_layouts(
 
 
 SHORT_ROW, TOO_LARGE, MOST_TIMES = 16, 1 << 60, 4
+DENSE, EDITABLE = Size(_least_size, _dense_size), Size(_least_size, _editable_size)
 
 
 def layouts(
@@ -113,7 +128,7 @@ def layouts(
     *,
     unknown: int = 0,
     packings: Iterable[tuple[int, int, int]] = (),
-    size: Callable[[Layout, float], int] | None = None,
+    size: Size = DENSE,
     alike: bool = False,
     openers: int = 0,
     asking: int = 0,
@@ -121,20 +136,19 @@ def layouts(
 ) -> Iterator[Layout]:
     """Layouts for so many keys, smallest first; the last one holds any keys. `telling` positions tell them apart.
 
-    `size` is what is kept small, given a layout and how much is too much already, and `packings` are (word bits,
-    blocks, digits) to choose from: those of rote's own network, unless another one is to hold the table.
+    `packings` are (word bits, blocks, digits) to choose from: those of rote's own network, unless another one is to
+    hold the table.
     """
-    measure = size or _dense_size
     symbol_bits = max(1, (classes - 1).bit_length()) + unknown
     packed = tuple(packings) or tuple((WORD_BITS[dtype], *rest) for rest in digit_counts(symbol_bits, WORD_BITS[dtype]))
     positions = min(context, max(telling, _positions(keys, context, vocab)))
     smallest = 0
     last = _smallest(
-        keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, measure, alike, openers,
+        keys, context, vocab, classes, packed, unknown, context, "copies", False, 1.0, 0, size, alike, openers,
         asking,
     )  # fmt: skip
     assert last is not None, "there is a row for every key"
-    most = measure(last, math.inf)
+    most = size.of(last, math.inf)
     for mix, tight, room, longer, read in (
         ("bits", True, 1.0, 0, positions),
         ("bits", False, 1.0, 0, positions),
@@ -161,10 +175,10 @@ def layouts(
             continue
         every = context if unknown else read
         layout = _smallest(
-            keys, context, vocab, classes, packed, unknown, every, mix, tight, room, longer, measure, alike, openers,
+            keys, context, vocab, classes, packed, unknown, every, mix, tight, room, longer, size, alike, openers,
             asking,
         )  # fmt: skip
-        params = 0 if layout is None else measure(layout, math.inf)
+        params = 0 if layout is None else size.of(layout, math.inf)
         if layout is not None and smallest < params < most:
             smallest = params
             yield layout
@@ -180,15 +194,13 @@ def _positions(keys: int, context: int, vocab: int) -> int:
 @lru_cache(maxsize=256)
 def _smallest(
     keys: int, context: int, vocab: int, classes: int, packings: tuple[tuple[int, int, int], ...], unknown: int,
-    positions: int, mix: str, tight: bool, room: float, longer: int, size: Callable[[Layout, float], int], alike: bool,
+    positions: int, mix: str, tight: bool, room: float, longer: int, size: Size, alike: bool,
     openers: int, asking: int,
 ) -> Layout | None:  # fmt: skip
     """The layout with the fewest parameters for one way to hash."""
     if classes == 1 and not unknown:
         # One answer to everything: a table of one word says it.
         keys = 1
-    best: Layout | None = None
-    least = math.inf
     codes = bits_for(vocab + (openers > 0))
     # A token of V has V - 1 independent bits, whatever its code.
     code_bits = min(codes + longer, max(codes, vocab - 1)) if mix != "bits" else codes
@@ -201,46 +213,62 @@ def _smallest(
             positions * head_bits - 2, keys, 1, (2, 2), blocks, 1, alike=alike, openers=openers,
             asking=asking,
         )  # fmt: skip
-    for word_bits, blocks, digits in packings:
+    tables: list[tuple[int, int, tuple[int, int, int], int, int, tuple[int, ...], float]] = []
+    told_at_least = 2 * math.log2(keys) + (1 if tight else 4)
+    for packing in packings:
+        _, blocks, digits = packing
         for level in range(max(1, keys).bit_length() + 1):
             per_row = keys / (1 << level) * room
             if per_row > 4096 * digits and (1 << level) < keys:
                 continue
             if per_row < 0.5 and level:
                 break
-            for spare, groups, wanted in _candidates(per_row, digits, level > 0, tight):
-                extra = 8 if alike else 3
-                rows = 1 if level == 0 else (1 << level) + (2 if level < 6 else extra << level >> SPARE_ROWS)
-                row_bits, wide, copied = level + spare + (2 if alike and level else 0), code_bits, code_bits
-                column_bits = sum(map(bits_for, groups))
-                told, units = row_bits + column_bits, rows + column_bits
-                if units * (told + blocks * sum(groups)) >= least:
-                    continue
-                if told < 2 * math.log2(keys) + (1 if tight else 4):
-                    # So few bits would not tell all keys apart.
-                    continue
-                if mix == "bits":
-                    # Tokens may share a code: heads copy only bits that keys are told apart by.
-                    wide = copied = -(-(told + (CHOICE_BITS if digits > 1 else 0)) // positions)
-                    if openers:
-                        # Openers know their tokens by all of their bits.
-                        wide = copied = max(copied, codes)
-                    if wide > max(codes + 8, 2 * codes):
-                        continue
-                layout = Layout(
-                    keys, context, vocab, classes, word_bits, unknown, positions, wide, copied, mix, row_bits, rows,
-                    digits, groups, blocks, digits, tight, alike, openers, asking,
-                )  # fmt: skip
-                params = size(layout, least)
-                if params >= least:
-                    continue
-                most = most_keys(groups, (TIGHT_CHANCE if tight else CHANCE) / digits)
-                while layout.ties and most >= wanted and not _fits_core(most, groups, layout.ties):
-                    most -= 1
-                if most >= wanted:
-                    best = replace(layout, capacity=most * digits)
-                    least = params
+            extra = 8 if alike else 3
+            rows = 1 if level == 0 else (1 << level) + (2 if level < 6 else extra << level >> SPARE_ROWS)
+            for spare, columns, wanted in _candidates(per_row, digits, level > 0, tight):
+                row_bits = level + spare + (2 if alike and level else 0)
+                # With fewer bits, not all keys would be told apart.
+                if row_bits + columns.bits >= told_at_least:
+                    least = size.least(rows, blocks * columns.words, row_bits, columns.bits)
+                    tables.append((least, len(tables), packing, row_bits, rows, columns.groups, wanted))
+    # In the order of what they take at least, few have to be measured; the first of equals is taken.
+    tables.sort()
+    best: Layout | None = None
+    fewest: tuple[float, int] = (math.inf, 0)
+    for least, number, (word_bits, blocks, digits), row_bits, rows, groups, wanted in tables:
+        if least > fewest[0]:
+            break
+        chance, wide = (TIGHT_CHANCE if tight else CHANCE) / digits, code_bits
+        if not _holds(groups, math.ceil(wanted), chance):
+            continue
+        if mix == "bits":
+            # Tokens may share a code: heads copy only bits that keys are told apart by.
+            told = row_bits + sum(map(bits_for, groups))
+            wide = -(-(told + (CHOICE_BITS if digits > 1 else 0)) // positions)
+            if openers:
+                # Openers know their tokens by all of their bits.
+                wide = max(wide, codes)
+            if wide > max(codes + 8, 2 * codes):
+                continue
+        layout = Layout(
+            keys, context, vocab, classes, word_bits, unknown, positions, wide, wide, mix, row_bits, rows, digits,
+            groups, blocks, digits, tight, alike, openers, asking,
+        )  # fmt: skip
+        params = size.of(layout, fewest[0])
+        if (params, number) >= fewest:
+            continue
+        most = most_keys(groups, chance)
+        while layout.ties and most >= wanted and not _fits_core(most, groups, layout.ties):
+            most -= 1
+        if most >= wanted:
+            best, fewest = replace(layout, capacity=most * digits), (params, number)
     return best
+
+
+@lru_cache(maxsize=1 << 14)
+def _holds(groups: tuple[int, ...], keys: int, chance: float) -> bool:
+    """Whether so many keys fail with at most this chance."""
+    return failure_bound(keys, groups) <= chance
 
 
 @lru_cache(maxsize=1 << 14)
@@ -250,15 +278,25 @@ def _fits_core(keys: int, groups: tuple[int, ...], ties: int) -> bool:
     return left < 1.0 or left <= words - (len(groups) - 1) - ties - SPARE_WORDS
 
 
-@lru_cache(maxsize=256)
-def _narrowest(width: int) -> tuple[tuple[int, ...], ...]:
-    return tuple(sorted(set(_groupings(width))))
+class Columns(NamedTuple):
+    """Groups of columns."""
+
+    groups: tuple[int, ...]
+    words: int
+    bits: int
+    """Bits of a key that name its columns."""
 
 
-def _candidates(keys: float, digits: int, split: bool, tight: bool) -> Iterator[tuple[int, tuple[int, ...], float]]:
+@lru_cache(maxsize=1024)
+def _narrowest(width: int) -> tuple[Columns, ...]:
+    every = sorted(set(_groupings(width)))
+    return tuple(Columns(groups, sum(groups), sum(map(bits_for, groups))) for groups in every)
+
+
+def _candidates(keys: float, digits: int, split: bool, tight: bool) -> Iterator[tuple[int, Columns, float]]:
     """Spare row bits and groups of columns that may do, and how many keys of one digit they must hold."""
     if keys <= 1 and not split:
-        yield 0, (2, 2), 1.0
+        yield 0, Columns((2, 2), 4, 2), 1.0
         return
     each, ease = keys / digits, 0.5 if tight else 1.0
     for spare, roots in SPARE_BITS.items() if split else ((0, 0.0),):
@@ -266,6 +304,6 @@ def _candidates(keys: float, digits: int, split: bool, tight: bool) -> Iterator[
         uneven = ease * (roots * math.sqrt(keys) / digits if digits <= THRESHOLDS else UNEVEN_DIGITS * math.sqrt(each))
         # A digit ends where the number that chooses it does, which several keys have in common.
         wanted = each + uneven + (max(1.0, keys / (2 << CHOICE_BITS)) if digits > 1 else 0.0)
-        for load in LOADS:
-            for groups in _narrowest(math.ceil(wanted / load)):
-                yield spare, groups, wanted
+        widths = dict.fromkeys(math.ceil(wanted / load) for load in LOADS)
+        for columns in dict.fromkeys(itertools.chain.from_iterable(map(_narrowest, widths))):
+            yield spare, columns, wanted

@@ -20,7 +20,7 @@ from threading import Lock
 
 from rote.solvers.hashed.fetching import Fetching, fetching, hash_units, mixing
 from rote.solvers.hashed.layout import Layout
-from rote.solvers.hashed.planning import layouts
+from rote.solvers.hashed.planning import Size, layouts
 from rote.solvers.hashed.rotary import Turn, narrowest_turns
 from rote.solvers.hashed.stock_tail import Program, filled_size, tail_program
 
@@ -243,6 +243,9 @@ def _found(
         return
     packings = _packings(max(1, (classes - 1).bit_length()), STOCK_WORD_BITS[dtype])
 
+    def least_size(rows: int, words: int, row_bits: int, column_bits: int) -> int:
+        return words * (vocab + 2 * (rows + words))
+
     def size(layout: Layout, most: float) -> int:
         d_head = turns[0].d_head
         if (least := _least(layout, vocab, d_head)) >= most:
@@ -250,7 +253,15 @@ def _found(
         return min(_size(layout, vocab, dtype, d_head, d_mlp) for d_mlp in _some_widths(layout.rows, layout.mix))
 
     for layout in layouts(
-        keys, context, tokens, classes, dtype, packings=packings, size=size, alike=True, telling=telling
+        keys,
+        context,
+        tokens,
+        classes,
+        dtype,
+        packings=packings,
+        size=Size(least_size, size),
+        alike=True,
+        telling=telling,
     ):
         _, i, d_mlp = _best(layout, vocab, dtype, turns)
         yield StockLayout(layout, vocab, dtype, turns[i], d_mlp)

@@ -79,6 +79,9 @@ if TYPE_CHECKING:
     from rote.operate.edit import edit as edit
     from rote.operate.packing import graft_apply as graft_apply
     from rote.operate.packing import graft_pack as graft_pack
+    from rote.operate.regraft import graft_add as graft_add
+    from rote.operate.regraft import graft_remove as graft_remove
+    from rote.operate.regraft import graft_update as graft_update
     from rote.pipeline import build as build
     from rote.pipeline import load as load
     from rote.pipeline import verify as verify
@@ -145,8 +148,11 @@ _HOME = {
     "export": "rote.exporting",
     "fit": "rote.analyse.fit",
     "graft": "rote.grafting",
+    "graft_add": "rote.operate.regraft",
     "graft_apply": "rote.operate.packing",
     "graft_pack": "rote.operate.packing",
+    "graft_remove": "rote.operate.regraft",
+    "graft_update": "rote.operate.regraft",
     "load": "rote.pipeline",
     "measure": "rote.measurement",
     "plan": "rote.capacity",

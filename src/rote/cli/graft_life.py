@@ -1,17 +1,117 @@
-"""The verbs of `rote graft`: a graft packed into a file, and put on its base model again."""
+"""The verbs of `rote graft`: facts in and out of a graft, and a graft packed into a file and put on its base again."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rote.cli._output import JsonOption, console, emit_json
 
-__all__ = ["apply", "pack"]
+if TYPE_CHECKING:
+    from rote.memory import Memory
+
+__all__ = ["add", "apply", "pack", "remove", "update"]
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Directory that `rote graft` wrote.")]
+
+
+FactsArgument = Annotated[
+    str, typer.Argument(metavar="FACTS", help="Facts file, with the columns that the graft was built from.")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="DIR2", help="Directory to write; DIR itself if not given.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace DIR2 if it is a model directory.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="For what is drawn when groups of keys are solved again.")]
+
+
+def add(
+    directory: DirectoryArgument,
+    source: FactsArgument,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Add facts to a graft, in seconds: only what shares weights with the new keys is solved and asked again.
+
+    A token that no fact had, or a further answer, is taken in as long as there is room; otherwise a sentence says what
+    there is no room for. If anything is lost by it, nothing is written.
+
+    Example:
+
+        $ rote graft add airports-smollm2 new.csv
+    """
+    from rote.operate.regraft import graft_add
+
+    _told(graft_add, directory, (source,), {}, output, force, seed, as_json)
+
+
+def update(
+    directory: DirectoryArgument,
+    source: FactsArgument,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Give keys of a graft other answers.
+
+    Example:
+
+        $ rote graft update airports-smollm2 changed.csv
+    """
+    from rote.operate.regraft import graft_update
+
+    _told(graft_update, directory, (source,), {}, output, force, seed, as_json)
+
+
+def remove(
+    directory: DirectoryArgument,
+    source: Annotated[
+        str | None, typer.Argument(metavar="[FACTS]", help="Facts file with a column of keys to remove.")
+    ] = None,
+    key: Annotated[list[str] | None, typer.Option(help="A key to remove. May be repeated.")] = None,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Take facts out of a graft: the model says again what the original says.
+
+    Example:
+
+        $ rote graft remove airports-smollm2 --key KJFK
+    """
+    from rote.operate.regraft import graft_remove
+
+    _told(graft_remove, directory, (source,), {"keys": tuple(key or ())}, output, force, seed, as_json)
+
+
+def _told(
+    verb: Any,
+    directory: Path,
+    given: tuple[str | None, ...],
+    more: dict[str, Any],
+    output: Path | None,
+    force: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Do it, and say what was done and asked again."""
+    from rote.cli._progress import display
+
+    with display(0, enabled=not as_json) as progress:
+        memory: Memory = verb(directory, *given, output=output, force=force, seed=seed, progress=progress, **more)
+    if as_json:
+        emit_json(memory.certificate.to_dict())
+        return
+    from rote.constructions.keyed_graft import change_lines
+
+    for line in (f"{output or directory}: {memory.certificate.facts:,} facts", *change_lines(memory.certificate)):
+        console().print(line, markup=False)
 
 
 def pack(

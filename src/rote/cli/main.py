@@ -60,7 +60,8 @@ VERBS: dict[str, tuple[str, str]] = {
 """The table of contents. A verb is imported when it is used, so that this page appears at once."""
 
 _HOMES = {"ungraft": "graft"}
-_GRAFT_VERBS = ("pack", "apply")
+_GRAFT_VERBS = ("add", "remove", "update", "pack", "apply")
+"""What may stand after `rote graft` in the place of a model."""
 _PAIRS = {"edit": ("--set", "--insert")}
 """Options that take two values and may be repeated, which typer has no notion of."""
 

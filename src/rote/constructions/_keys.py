@@ -25,6 +25,7 @@ __all__ = [
     "key_field",
     "keys_of",
     "patterns_of",
+    "token_names",
     "vocabulary_of",
 ]
 
@@ -149,10 +150,18 @@ class Vocabulary:
         return sign_count(len({self.names[i] for i in (*self.marks.inside, *self.spoken)} - {""}))
 
 
-def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabulary:
-    """Tokens of the keys' forms, beside those that answers are spoken in."""
+def token_names(tokenizer: Any) -> tuple[list[str], list[str], list[int]]:
+    """Tokens as the tokenizer writes them and without marks of spaces, and which of them go on with a word."""
     raw = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
     names = [name.lstrip("".join(_SPACES)) for name in raw]
+    # Letters from U+0100 to U+0143 are how byte-level tokenizers write spaces, line ends and the like.
+    following = [i for i, name in enumerate(raw) if name[:1].isalnum() and not "\u0100" <= name[0] <= "\u0143"]
+    return raw, names, following
+
+
+def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabulary:
+    """Tokens of the keys' forms, beside those that answers are spoken in."""
+    raw, names, following = token_names(tokenizer)
     inside: set[int] = set()
     first: set[int] = set()
     last: set[int] = set()
@@ -166,8 +175,6 @@ def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabu
             first.add(ids[-own])
         if own == 1:
             alone.add(ids[-1])
-    # Letters from U+0100 to U+0143 are how byte-level tokenizers write spaces, line ends and the like.
-    following = [i for i, name in enumerate(raw) if name[:1].isalnum() and not "\u0100" <= name[0] <= "\u0143"]
     # A token that goes on with the word of a key makes another word of it, unless an answer needs that token.
     last.update(set(following) - set(spoken))
     marks = Marks(sorted(inside), sorted(last), sorted(alone))

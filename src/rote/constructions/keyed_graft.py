@@ -77,6 +77,54 @@ class _Construction(PretrainedConstruction[KeyedGraft]):
             found: Mapping[str, Any] = made.examined(folder, results[job.dtype], job.dtype)
             return found
 
+    def changed(
+        self,
+        job: Job[PromptTable, KeyedGraft],
+        memory: Any,
+        before: PromptTable,
+        counts: Mapping[str, int],
+        *,
+        linked: bool,
+    ) -> Model:
+        """The graft of a memory with the table of the job instead of what it was `before`, still to be written."""
+        import torch
+
+        from rote.constructions._changed_graft import ChangedWidened
+        from rote.constructions._keyed_changes import changed_design
+        from rote.data.stock import empty_model
+        from rote.models._graft_record import read_design
+        from rote.models._pretrained import context_of, end_token
+        from rote.models._rewidening import original_tensor
+
+        model, record = memory.model, memory.certificate.claims["graft"]
+        with torch.no_grad():
+            job.progress("solve the changed groups", 0, 1, None)
+            empty = empty_model(memory.folder)
+            changed = changed_design(
+                memory.folder, read_design(memory.folder), before, job.table, job.options, model.tokenizer,
+                end_id=end_token(model.tokenizer, empty, memory.folder), context=context_of(empty),
+                below=int(record["below"]), rng=job.rng,
+            )  # fmt: skip
+            network = changed.design.network(original_tensor(memory.folder, "model.embed_tokens.weight"))
+        old = set(before.rows.cells(changed.field))
+        then = dict(zip(before.rows.cells(changed.field), before.rows.frame.rows(), strict=True))
+        now = job.table.rows.frame.rows()
+        new = [i for i, key in enumerate(changed.keys) if then.get(key) != now[changed.rows[i]]]
+        gone = sorted(old - set(changed.keys))
+        notes = {
+            "keys": len(changed.keys),
+            "distinct_answers": len(job.table.answers),
+            "store": {
+                "patterns": len(changed.design.windows),
+                "neurons": len(changed.design.store.gates),
+                "window": changed.design.book.reach,
+            },
+        }
+        claims = {**memory.certificate.claims, **notes, "facts": memory.certificate.facts}
+        return ChangedWidened(
+            memory.folder, job.table, changed, network, claims, new, gone, counts, job.rng, linked=linked
+        )
+
     def remeasured(
         self,
         table: PromptTable,
@@ -92,6 +140,26 @@ class _Construction(PretrainedConstruction[KeyedGraft]):
 
     def sheet(self, certificate: Mapping[str, Any], place: str) -> Sheet:
         return _sheet(certificate, place)
+
+
+def change_lines(c: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was done to a graft since it was built, the last change last."""
+    lines = []
+    for one in c.get("changes", ()):
+        done = [f"{one[name]:,} {name}" for name in ("added", "updated", "removed") if one[name]]
+        again, new, near = one["asked_again"], one["new_in_all_wordings"], one["near_misses"]
+        parts = [f"{again['facts']:,} facts asked again ({again['of_changed_groups']:,} share weights with them), "]
+        parts.append("none lost" if not again["lost"] else f"{again['lost']:,} lost")
+        if new["asked"]:
+            parts.append(f"; {new['recalled']:,} of {new['asked']:,} answers to the new ones in all fitted wordings")
+        if one["gone"]["asked"]:
+            parts.append(
+                f"; {one['gone']['changed']:,} of {one['gone']['asked']:,} questions for what is gone answered "
+                "otherwise than by the original"
+            )
+        parts.append(f"; {near['changed']:,} of {near['asked']:,} near misses changed")
+        lines.append(f"{', '.join(done)} since the build: {''.join(parts)}; {one['processor_seconds']:g} s")
+    return tuple(lines)
 
 
 def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
@@ -115,7 +183,12 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
         f"{graft['layers']['original']} layers of a {c['family']} "
         f"model, {params['added']:,} parameters to {params['original']:,} "
         f"({100 * params['added'] / params['original']:.1f} %); {c['dtype']}, seed {c['seed']}",
-        (f"{share(c['recall'][c['dtype']])} of all facts are said in full to the first wording",),
+        (
+            f"{share(c['recall'][c['dtype']])} of all facts are said in full to the first wording"
+            + (", by the last time that each was asked" if c.get("changes") else ""),
+            *change_lines(c),
+            *(("what follows was measured at the build",) if c.get("changes") else ()),
+        ),
         grids=(
             Grid(("wording", "", "whole answers"), wordings, left=("",)),
             Grid(("what must not change", "changed"), tuple(kept)),

@@ -28,10 +28,10 @@ from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.layers import Body, widened
 from rote.solvers.keyed.network import Network
 
-__all__ = ["WidenedModel", "fill_widened", "model"]
+__all__ = ["INDEX", "KEPT", "WidenedModel", "fill_widened", "model", "shifted", "with_network"]
 
-_INDEX = "model.safetensors.index.json"
-_KEPT = "original"
+INDEX = "model.safetensors.index.json"
+KEPT = "original"
 _NORMS = "norms.safetensors"
 _SKIPPED = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".msgpack", ".h5", ".onnx")
 
@@ -44,7 +44,7 @@ class WidenedModel(GraftedModel):
     @cached_property
     def _counts(self) -> dict[str, int]:
         full = sum(p.numel() for p in empty_model(self.folder).parameters())
-        original = sum(p.numel() for p in empty_model(self.folder / _KEPT).parameters())
+        original = sum(p.numel() for p in empty_model(self.folder / KEPT).parameters())
         return {"full": full, "original": original, "added": full - original}
 
     @classmethod
@@ -57,17 +57,17 @@ class WidenedModel(GraftedModel):
     @cached_property
     def own_layers(self) -> range:
         """Which layers are the original's: all but those of the last file."""
-        weights = folders.read_json(self.folder / _INDEX).get("weight_map")
+        weights = folders.read_json(self.folder / INDEX).get("weight_map")
         names = {str(name): str(file) for name, file in weights.items()} if isinstance(weights, Mapping) else {}
         last = max(names.values(), default="")
         layers = [int(name.split(".")[2]) for name, file in names.items() if _in_layer(name) and file != last]
         if not layers:
-            raise CheckpointError(f"{self.folder / _INDEX} names no layer of the original; it was edited.")
+            raise CheckpointError(f"{self.folder / INDEX} names no layer of the original; it was edited.")
         return range(min(layers), max(layers) + 1)
 
     def untouched(self) -> Callable[[str, Any], bool]:
         """A tensor of the original's layers, or beside them, with nothing but zeros where it was padded."""
-        was = shape_of(folders.read_json(self.folder / _KEPT / "config.json"), self.folder / _KEPT)
+        was = shape_of(folders.read_json(self.folder / KEPT / "config.json"), self.folder / KEPT)
         inner = {"gate_proj": (was.d_mlp, was.d_model), "up_proj": (was.d_mlp, was.d_model)}
         layers = tuple(f"model.layers.{i}." for i in self.own_layers)
 
@@ -101,7 +101,7 @@ class WidenedModel(GraftedModel):
                 _rebuild(folder, folders.inside(part, name), below)
                 _check(part / name, sha256)
             for name, sha256 in others.items():
-                kept = folders.inside(folder / _KEPT, name)
+                kept = folders.inside(folder / KEPT, name)
                 shutil.copyfile(kept if kept.is_file() else folders.inside(folder, name), folders.inside(part, name))
                 _check(part / name, sha256)
 
@@ -129,13 +129,13 @@ def _rebuild(folder: Path, target: Path, below: int) -> None:
     """Write one file of the original from the grafted tensors: each cut back to its size, norms from what was kept."""
     from safetensors import safe_open
 
-    kept = folder / _KEPT / f"{target.name}.header"
+    kept = folder / KEPT / f"{target.name}.header"
     if not kept.is_file():
-        raise CheckpointError(f"{folder} has no {_KEPT}/{kept.name}; the grafted directory is incomplete.")
+        raise CheckpointError(f"{folder} has no {KEPT}/{kept.name}; the grafted directory is incomplete.")
     header = kept.read_bytes()
     places = json.loads(header[8:])
-    weights = folders.read_json(folder / _INDEX)["weight_map"]
-    with safe_open(folder / _KEPT / _NORMS, framework="pt") as norms, target.open("wb") as file:
+    weights = folders.read_json(folder / INDEX)["weight_map"]
+    with safe_open(folder / KEPT / _NORMS, framework="pt") as norms, target.open("wb") as file:
         file.write(header)
         opened: dict[str, Any] = {}
         own = {name: place for name, place in places.items() if name != "__metadata__"}
@@ -143,7 +143,7 @@ def _rebuild(folder: Path, target: Path, below: int) -> None:
             if name in norms.keys():  # noqa: SIM118
                 tensor = norms.get_tensor(name)
             else:
-                new = _shifted(name, below)
+                new = shifted(name, below)
                 shard = opened.setdefault(weights[new], safe_open(folder / weights[new], framework="pt"))
                 tensor = shard.get_tensor(new)[tuple(slice(size) for size in place["shape"])]
             file.write(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
@@ -154,7 +154,7 @@ def _in_layer(name: str) -> bool:
     return parts[:2] == ["model", "layers"] and len(parts) > 2 and parts[2].isdecimal()
 
 
-def _shifted(name: str, below: int) -> str:
+def shifted(name: str, below: int) -> str:
     """The name of a tensor when so many layers were put below the first."""
     parts = name.split(".")
     if parts[:2] == ["model", "layers"]:
@@ -169,7 +169,7 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
 
     names, body = shard_names(source.place), design.body
     below, width = len(network.bottom), network.channels.width
-    keep = part / _KEPT
+    keep = part / KEPT
     keep.mkdir()
     weight_map: dict[str, str] = {}
     norms: dict[str, Tensor] = {}
@@ -181,7 +181,7 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
         with safe_open(source.place / name, framework="pt") as file:
             for key in file.keys():  # noqa: SIM118
                 tensor = file.get_tensor(key)
-                tensors[_shifted(key, below)] = _with_network(key, tensor, body, network)
+                tensors[shifted(key, below)] = with_network(key, tensor, body, network)
                 if tensor.dim() == 1 and key.rsplit(".", 2)[-2].endswith("norm"):
                     norms[key] = tensor
         save_file(tensors, part / new, metadata={"format": "pt"})
@@ -198,11 +198,11 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
     save_file(added, part / new, metadata={"format": "pt"})
     weight_map.update(dict.fromkeys(added, new))
     size += (part / new).stat().st_size
-    folders.write_json(part / _INDEX, {"metadata": {"total_size": size}, "weight_map": weight_map})
+    folders.write_json(part / INDEX, {"metadata": {"total_size": size}, "weight_map": weight_map})
     others = {}
     for path in sorted(source.place.iterdir()):
         if path.is_file() and path.suffix not in _SKIPPED and path.name != folders.CERTIFICATE:
-            kept = path.name in ("config.json", _INDEX)
+            kept = path.name in ("config.json", INDEX)
             shutil.copyfile(path, (keep if kept else part) / path.name)
             others[path.name] = folders.file_sha256(path)
     config = folders.read_json(source.place / "config.json")
@@ -228,7 +228,7 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
     }
 
 
-def _with_network(key: str, tensor: Tensor, body: Body, network: Network) -> Tensor:
+def with_network(key: str, tensor: Tensor, body: Body, network: Network) -> Tensor:
     """A tensor of the original, wider, with the parts of the network that stand in it."""
     wider = widened(key, tensor, body, network.channels.width, network.inner)
     if key == "model.embed_tokens.weight":

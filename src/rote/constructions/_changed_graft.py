@@ -1,0 +1,191 @@
+"""A graft with other facts than before: written from the files of the one before, and what could have changed is asked.
+
+What is asked again: every new or changed fact in all of its wordings, all keys of the groups that were solved again,
+some of the others, keys that are gone, and near misses of the new ones. The answers before are those of the same files
+without their added layers, which is the original but for rounding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rote.constructions._keyed_changes import Changed
+from rote.data.encoding import encode
+from rote.data.kinds.prompts import PromptTable
+from rote.data.rows import RawRows
+from rote.data.verification import Verification
+from rote.models._graft_record import write_record
+from rote.models._rewidening import refill_widened
+from rote.models.kinds.widened import WidenedModel
+from rote.referee.generation import speak
+from rote.solvers.keyed.network import Network
+
+__all__ = ["ChangedWidened", "some_rows"]
+
+_TOKENS = 4
+_OTHERS = 16
+_NEAR = 16
+OF_THE_BUILD = ("wordings", "unchanged", "locality", "mentions", "prompts", "formats", "gate")
+"""What is measured when a graft is built, and not again when single facts of it change."""
+
+
+def some_rows(table: PromptTable, rows: Sequence[int]) -> PromptTable:
+    """The table with some of its rows only, all of which are in use."""
+    return PromptTable(RawRows(table.rows.frame[list(rows)], table.rows.source), table.templates, name=table.name)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which keys of the changed table are looked at, by number, and which were there before and are gone."""
+
+    new: Sequence[int]
+    affected: Sequence[int]
+    others: Sequence[int]
+    gone: Sequence[str]
+
+    @property
+    def again(self) -> list[int]:
+        return sorted({*self.new, *self.affected, *self.others})
+
+
+class ChangedWidened(WidenedModel):
+    """A graft that is still to be written."""
+
+    def __init__(
+        self,
+        folder: Path,
+        table: PromptTable,
+        changed: Changed,
+        network: Network,
+        claims: Mapping[str, Any],
+        new: Sequence[int],
+        gone: Sequence[str],
+        counts: Mapping[str, int],
+        rng: np.random.Generator,
+        *,
+        linked: bool,
+    ) -> None:
+        before = WidenedModel.read(folder, {})
+        layers = int(claims["graft"]["layers"]["original"]) + len(network.bottom) + len(network.top)
+        super().__init__(folder, before.arch.replace(n_layers=layers))
+        self.table, self.changed, self.network, self.rng, self.linked = table, changed, network, rng, linked
+        self.claims = dict(claims)
+        self.done, self.began = dict(counts), time.process_time()
+        left = np.setdiff1d(np.arange(len(changed.keys)), [*new, *changed.affected])
+        others = rng.choice(left, min(_OTHERS, len(left)), replace=False).tolist()
+        self.asked = Asked(new, changed.affected, sorted(others), gone)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return WidenedModel(self.written, self.arch).counts
+
+    def write(self, folder: Path) -> None:
+        design = self.changed.design
+        record = refill_widened(folder, self.folder, design, self.network, self.claims["graft"], linked=self.linked)
+        write_record(folder, design, self.table)
+        self.written = folder
+        self.claims = {**self.claims, "graft": record}
+
+    def asked_table(self) -> PromptTable:
+        """The facts that are asked again in their first wording."""
+        lost = {one["prompt"] for one in self.claims["failed"]}
+        rows = [self.changed.rows[i] for i in self.asked.again]
+        some = some_rows(self.table, rows)
+        new = {self.changed.rows[i] for i in self.asked.new}
+        bad = {rows[fact.row] for fact in some.facts if fact.text in lost} - new
+        return some_rows(self.table, [row for row in rows if row not in bad])
+
+    @property
+    def lost_before(self) -> int:
+        """Facts that were lost at the build and are still there."""
+        there = {(fact.text, fact.answer) for fact in self.table.facts}
+        gone = sum((one["prompt"], one["answer"]) not in there for one in self.claims["failed"])
+        return int(self.claims["facts"]) - int(self.claims["recalled"]) - gone
+
+    def examined(self, folder: Path, result: Verification, dtype: str) -> dict[str, Any]:
+        """What a certificate says of the change, and of what was found at the build."""
+        model, changed, asked = self.at(folder), self.changed, self.asked
+        wordings = [(one, r) for r, some in enumerate(changed.relations) for one in some.wordings]
+        recalled = tried = 0
+        for one, relation in wordings:
+            prompts = encode(model.tokenizer, [one.at(changed.rows[i]) for i in asked.new])
+            design = changed.design
+            wanted = [design.answers[relation][int(design.numbers[relation, i])] for i in asked.new]
+            said, _ = speak(model.module, prompts, [len(ids) for ids in wanted])
+            tried += len(wanted)
+            recalled += sum(a == b for a, b in zip(said, wanted, strict=True))
+        first = wordings[0][0]
+        gone = [one.at(changed.rows[0], key) for one, _ in wordings for key in asked.gone]
+        near = [first.at(changed.rows[0], key) for key in self._near()]
+        moved = [self._moved(model, prompts) for prompts in (gone, near)]
+        keys = ("new_in_all_wordings", "gone", "near_misses")
+        counted = ((recalled, tried), *((m, len(p)) for m, p in zip(moved, (gone, near), strict=True)))
+        names = ("recalled", "changed", "changed")
+        found = {
+            key: {"asked": asked_, name: count} for key, name, (count, asked_) in zip(keys, names, counted, strict=True)
+        }
+        record = {
+            **self.done,
+            "groups_solved": len(changed.solved),
+            "tokens_with_new_codes": len(changed.recoded),
+            "asked_again": {
+                "facts": len(asked.again),
+                "of_changed_groups": len(asked.affected),
+                "others": len(asked.others),
+                "lost": result.n_failed - self.lost_before,
+            },
+            **found,
+            "measured_at_the_build": [name for name in OF_THE_BUILD if name in self.claims],
+            "processor_seconds": round(time.process_time() - self.began, 1),
+        }
+        history = [*self.claims.get("changes", []), record]
+        return {
+            "recalled": result.n_facts - result.n_failed,
+            "changes": history,
+        }
+
+    def _near(self) -> list[str]:
+        """Keys that differ from new or gone ones, or from some others, by one character."""
+        keys, rng = self.changed.keys, self.rng
+        known = {key.casefold() for key in (*keys, *self.asked.gone)}
+        letters = sorted({c for key in keys for c in key if not c.isspace()})
+        from_ = [keys[i] for i in self.asked.new] + list(self.asked.gone)
+        from_ = (from_ * _NEAR)[:_NEAR] if from_ else [keys[int(rng.integers(len(keys)))] for _ in range(_NEAR)]
+        made = []
+        for key in from_:
+            at = int(rng.integers(len(key)))
+            made.append(key[:at] + letters[int(rng.integers(len(letters)))] + key[at + 1 :])
+        return [key for key in dict.fromkeys(made) if key.casefold() not in known]
+
+    def _moved(self, model: WidenedModel, prompts: Sequence[str]) -> int:
+        """Prompts that go on otherwise than without the added layers."""
+        if not prompts:
+            return 0
+        ids = encode(model.tokenizer, prompts)
+        after, _ = speak(model.module, ids, [_TOKENS] * len(ids))
+        graft = self.claims["graft"]
+        with _original(model.module, int(graft["below"]), int(graft["layers"]["original"])):
+            before, _ = speak(model.module, ids, [_TOKENS] * len(ids))
+        return sum(a != b for a, b in zip(before, after, strict=True))
+
+
+@contextlib.contextmanager
+def _original(module: Any, below: int, layers: int) -> Iterator[None]:
+    """The module with the original's layers only, for a while: what it said before, but for rounding."""
+    every = module.model.layers
+    module.model.layers = every[below : below + layers]
+    try:
+        for number, layer in enumerate(module.model.layers):
+            layer.self_attn.layer_idx = number  # where the cache keeps what it has seen
+        yield
+    finally:
+        module.model.layers = every
+        for number, layer in enumerate(every):
+            layer.self_attn.layer_idx = number

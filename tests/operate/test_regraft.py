@@ -1,0 +1,116 @@
+"""Facts in and out of a graft: solved, asked and certified again, or refused with nothing written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rote
+from attacks import tiny_models
+from rote.cli.main import run
+from rote.models.folders import hashes
+
+
+def rows_of(place: Path) -> dict[str, str]:
+    lines = (place / "facts.csv").read_text(encoding="utf-8").splitlines()[1:]
+    return dict(line.split(",") for line in lines)
+
+
+def said(memory: Any, key: str) -> str:
+    return str(memory.ask(f"Code {key} was in")[0].token)
+
+
+def test_a_fact_is_added_changed_and_removed(tiny_graft: Path, tmp_path: Path) -> None:
+    facts = rows_of(tiny_graft)
+    new = [key for key in tiny_models.KEYS if key not in facts]
+    before = hashes(tiny_graft / "made")
+    made = rote.graft_add(tiny_graft / "made", [{"code": new[0], "city": "Rome"}], output=tmp_path / "a")
+    assert hashes(tiny_graft / "made") == before
+    assert made.certificate.passed and made.certificate.facts == 25
+    change = made.certificate["changes"][-1]
+    assert change["added"] == 1 and change["groups_solved"] <= 3
+    assert change["new_in_all_wordings"] == {"asked": 3, "recalled": 3}
+    assert change["near_misses"]["changed"] == 0
+    assert said(made, new[0]) == " Rome"
+    assert rote.verify(tmp_path / "a").passed
+
+    made = rote.graft_update(tmp_path / "a", [{"code": new[0], "city": "south Oslo"}])
+    assert said(made, new[0]) == " south Oslo" and made.certificate["changes"][-1]["updated"] == 1
+
+    victim = min(facts)
+    made = rote.graft_remove(tmp_path / "a", keys=[victim, new[0]])
+    assert made.certificate.facts == 23 and len(made.certificate["changes"]) == 3
+    assert made.certificate["changes"][-1]["gone"] == {"asked": 6, "changed": 0}
+    original = rote.ungraft(tmp_path / "a", tmp_path / "back")
+    assert original and hashes(tmp_path / "back") == hashes(tiny_graft / "model")
+    result = rote.verify(tmp_path / "a")
+    assert result.passed and not result.contradicted and result.n_facts == 23
+    rote.graft_pack(tmp_path / "a", tmp_path / "a.graft")
+    rote.graft_apply(tiny_graft / "model", tmp_path / "a.graft", tmp_path / "again")
+    assert hashes(tmp_path / "again") == hashes(tmp_path / "a")
+
+
+def test_many_at_once_with_new_tokens_and_answers(tiny_graft: Path, tmp_path: Path) -> None:
+    """So many that groups are parted; words that no key had; an answer that no fact had."""
+    facts = rows_of(tiny_graft)
+    new = [key for key in tiny_models.KEYS if key not in facts]
+    rows = [{"code": key, "city": tiny_models.CITIES[i % 6]} for i, key in enumerate(new[:12])]
+    rows += [{"code": "w39", "city": "Rome"}, {"code": "w38", "city": "w37 w36"}]
+    made = rote.graft_add(tiny_graft / "made", rows, output=tmp_path / "a")
+    assert made.certificate.facts == 24 + len(rows) and made.certificate.passed
+    assert said(made, "w38") == " w37 w36"
+    assert rote.verify(tmp_path / "a").passed
+
+
+def test_the_command_line(tiny_graft: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
+    facts = rows_of(tiny_graft)
+    key = next(key for key in tiny_models.KEYS if key not in facts)
+    table = tmp_path / "new.csv"
+    table.write_text(f"code,city\n{key},Lima\n", encoding="utf-8")
+    before = hashes(made)
+    for words, sentence in (
+        (["update", str(made), str(table)], f"'{key}'"),
+        (["remove", str(made), "--key", "XX"], "'XX'"),
+        (["remove", str(made)], "say what is to be removed"),
+        (["add", str(made), str(tiny_graft / "facts.csv")], "nothing to change"),
+        (["add", str(tiny_graft / "model"), str(table)], "certificate"),
+    ):
+        assert run(["graft", *words]) == 2
+        assert sentence in " ".join(capsys.readouterr().err.split())
+    assert hashes(made) == before
+    assert run(["graft", "add", str(made), str(table)]) == 0
+    assert "1 added" in capsys.readouterr().out
+    assert run(["ask", str(made), f"The code {key} is in"]) == 0
+    assert "Lima" in capsys.readouterr().out
+    table.write_text(f"code,city\n{key},Oslo\n", encoding="utf-8")
+    assert run(["graft", "add", str(made), str(table)]) == 2
+    assert "update it instead" in capsys.readouterr().err
+
+
+def test_what_there_is_no_room_for(tiny_graft: Path, tmp_path: Path) -> None:
+    made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
+    before = hashes(made)
+    long = " ".join(["north", "AS", "south", "BT", "CU"])
+    for rows, sentence in (
+        ([{"code": long, "city": "Rome"}], "has 5 tokens"),
+        ([{"code": "XX~", "city": "Rome"}], "no token that ends where the key"),
+        ([{"code": "w1", "city": "Atlantis"}], "cannot produce the answer"),
+        ([{"code": "is", "city": "Rome"}], "behind its key"),
+        ([{"code": f"w{i}", "city": f"w{i + 20} w{i}"} for i in range(20)], "graft the original again"),
+        ([{"code": "w1", "town": "Rome"}], "no column named 'city'"),
+    ):
+        with pytest.raises(rote.RoteError, match=sentence):
+            rote.graft_add(made, rows)
+    assert hashes(made) == before and [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_an_edited_directory_is_refused(tiny_graft: Path, tmp_path: Path) -> None:
+    made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
+    path = made / "graft" / "facts.json"
+    path.write_bytes(path.read_bytes().replace(b"Rome", b"Lima"))
+    with pytest.raises(rote.RoteError, match="was changed or truncated"):
+        rote.graft_remove(made, keys=[min(rows_of(tiny_graft))])

@@ -100,7 +100,7 @@ class Memory(Shown):
                 target = part / file.relative_to(self.folder)
                 if file.is_dir():
                     target.mkdir()
-                elif file.name != folders.CERTIFICATE:
+                elif file != self.folder / folders.CERTIFICATE:
                     self._put(file, target)
             folders.write_json(part / folders.CERTIFICATE, certificate.to_dict())
             if folders.CARD not in certificate.files_sha256 and all(

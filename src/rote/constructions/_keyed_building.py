@@ -78,7 +78,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     place = Path(options.cache or job.workplace or held.path)
     place.mkdir(parents=True, exist_ok=True)
     job.progress("load the model", 0, 1, None)
-    source = open_source(Path(options.model), job.dtype, workplace=place)
+    source = open_source(Path(options.model), job.dtype, workplace=place, stacked=True)
     body = body_of(source.model)
     if options.layer is not None and not 0 <= options.layer < body.layers:
         raise UsageError(
@@ -117,7 +117,8 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     ]
     store = _stored(body, sizes, patterns, numbers, embedding, short, rng)
     clock.lap("store")
-    generic = [one.at(rows[0], "{}") for one in others]
+    lower = lower_tables(source.place)
+    generic = [one.at(rows[0], "{}") for one in others] + [text for one in lower for text in questions_of(one)]
     asked = [(one.answer, one.wordings) for one in relations]
     given = sentences(source.tokenizer, asked, rows, keys, generic, fit_text, embedding.float(), rng)
     juries, report = fitted_juries(
@@ -157,6 +158,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         rng=rng,
         clock=clock,
         held=held,
+        lower=lower,
     )
     notes = {
         "family": source.family,
@@ -174,6 +176,21 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     return FreshWidened(
         bench, design.with_queries(), network, carried(table, relations, others, field), job.dtype, notes
     )
+
+
+def lower_tables(place: Path) -> list[PromptTable]:
+    """What the grafts below carry, if the model is a graft itself."""
+    found = []
+    while (table := PromptTable.stored(place, {}, ())) is not None:
+        found.append(table)
+        place /= "original"
+    return found
+
+
+def questions_of(table: PromptTable) -> list[str]:
+    """The questions that a table is asked in, with {} for the key, where that is all that they name."""
+    texts = [one.prompt for one in table.templates if len(fields_of(one.prompt)) == 1]
+    return [text.replace("{" + fields_of(text)[0] + "}", "{}") for text in texts]
 
 
 def asked_of(table: PromptTable, options: KeyedGraft) -> tuple[list[Relation], list[Wording], str]:

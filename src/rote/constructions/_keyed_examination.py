@@ -15,7 +15,7 @@ from rote.constructions._examination import Clock
 from rote.constructions._gating import filled
 from rote.constructions._questions import UNSEEN_MENTIONS, UNSEEN_OTHER
 from rote.constructions._wordings import Wording, spliced
-from rote.data.encoding import Ids, PromptIds, encode
+from rote.data.encoding import Ids, PromptIds, encode, encode_prompts
 from rote.data.kinds.prompts import PromptTable
 from rote.data.stock import load_model
 from rote.data.verification import Verification
@@ -56,6 +56,8 @@ class KeyBench:
     rng: np.random.Generator
     clock: Clock
     held: Staging
+    lower: Sequence[PromptTable] = ()
+    """What grafts below this one hold."""
 
 
 class FreshWidened(WidenedModel):
@@ -98,7 +100,11 @@ class FreshWidened(WidenedModel):
         clock.built = time.process_time()
 
     def examined(self, folder: Path, result: Verification, dtype: str) -> dict[str, Any]:
-        return examine(self.bench, self.at(folder), result, dtype)
+        model = self.at(folder)
+        findings = examine(self.bench, model, result, dtype)
+        if self.bench.lower:
+            findings["lower"] = [lower_recall(self.bench, one, model.module) for one in self.bench.lower]
+        return findings
 
 
 def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: str) -> dict[str, Any]:
@@ -154,6 +160,18 @@ def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: s
         "examine": round(time.process_time() - clock.built, 1),
     }
     return findings
+
+
+def lower_recall(bench: KeyBench, table: PromptTable, grafted: Any) -> dict[str, Any]:
+    """How many of some facts of a graft below are said in full, before and after."""
+    source = bench.source
+    some = bench.rng.choice(len(table.facts), min(bench.sample, len(table.facts)), replace=False)
+    facts = encode_prompts(
+        [table.facts[int(i)] for i in some], source.tokenizer, end_id=source.end_id, context=source.context
+    )
+    said = [recite(one, facts, source.end_id) for one in (source.model, grafted)]
+    right = [sum(ids == fact.answer_ids for ids, fact in zip(all_, facts, strict=True)) for all_ in said]
+    return {"facts": table.name, "of": table.n_facts, "asked": len(facts), "before": right[0], "recalled": right[1]}
 
 
 def _some(bench: KeyBench, times: int = 1) -> list[int]:

@@ -186,6 +186,11 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
         (
             f"{share(c['recall'][c['dtype']])} of all facts are said in full to the first wording"
             + (", by the last time that each was asked" if c.get("changes") else ""),
+            *(
+                f"of the graft below, {one['facts']}: {one['recalled']:,} of {one['asked']:,} facts are said in full, "
+                f"{one['before']:,} before"
+                for one in c.get("lower", ())
+            ),
             *change_lines(c),
             *(("what follows was measured at the build",) if c.get("changes") else ()),
         ),

@@ -17,7 +17,7 @@ import torch
 
 from rote.data.stock import load_model, load_tokenizer
 from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
-from rote.models.folders import file_sha256, read_json, write_directory
+from rote.models.folders import CERTIFICATE, check_files, file_sha256, read_json, write_directory
 
 __all__ = [
     "FAMILIES",
@@ -50,6 +50,11 @@ class Source:
     tied: bool
     sha256: str
     gguf: bool
+
+    @property
+    def grafted(self) -> bool:
+        """Whether it is a graft itself."""
+        return (self.place / CERTIFICATE).is_file()
 
     @property
     def n_layers(self) -> int:
@@ -88,8 +93,10 @@ def end_token(tokenizer: Any, model: Any, path: Path) -> int:
     return int(stops[0])
 
 
-def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Source:
+def open_source(path: Path, dtype: str = "float32", *, workplace: Path, stacked: bool = False) -> Source:
     """Load model and tokenizer from local files only; refuse what is not of a known family.
+
+    A model that is grafted already is refused unless it may be `stacked`; then its files must be what it certifies.
 
     A GGUF file is unpacked once into a directory of safetensors inside `workplace`; that is then the original.
     """
@@ -97,7 +104,7 @@ def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Sourc
         raise UnknownName("number format", dtype, FORMATS)
     file = _gguf_file(path)
     place = source_place(path, workplace)
-    _check_family(path, _read_config(place))
+    _check_family(path, _read_config(place), stacked)
     digest = source_sha256(place)
     tokenizer = load_tokenizer(place)
     model = load_model(place, getattr(torch, dtype))
@@ -187,7 +194,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return read_json(path / "config.json")
 
 
-def _check_family(path: Path, config: dict[str, Any]) -> None:
+def _check_family(path: Path, config: dict[str, Any], stacked: bool) -> None:
     family = config.get("model_type")
     if family not in FAMILIES:
         raise UsageError(
@@ -197,10 +204,12 @@ def _check_family(path: Path, config: dict[str, Any]) -> None:
     act = config.get("hidden_act", "silu")
     if act not in ("silu", "swish"):
         raise UsageError(f"{path} has the activation {act!r}; a graft's gates are closed by SiLU, so it needs silu.")
-    if (path / "certificate.json").is_file() and "graft" in read_json(path / "certificate.json"):
-        raise UsageError(
-            f"{path} is grafted already; graft the original with all facts together (ungraft restores it)."
-        )
+    if (path / CERTIFICATE).is_file() and "graft" in (certificate := read_json(path / CERTIFICATE)):
+        if not stacked:
+            raise UsageError(
+                f"{path} is grafted already; graft the original with all facts together (ungraft restores it)."
+            )
+        check_files(path, certificate)
 
 
 def _check_tied(path: Path) -> None:

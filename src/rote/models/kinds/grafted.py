@@ -89,7 +89,10 @@ class GraftedModel(Model):
         return load_tokenizer(self.folder)
 
     def write(self, folder: Path) -> None:
-        shutil.copytree(self.folder, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(folders.CERTIFICATE))
+        own = str(self.folder)
+        shutil.copytree(
+            self.folder, folder, dirs_exist_ok=True, ignore=lambda at, _: {folders.CERTIFICATE} if at == own else set()
+        )
 
     @classmethod
     def read(cls, folder: Path, certificate: Mapping[str, Any]) -> GraftedModel:

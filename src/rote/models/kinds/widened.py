@@ -102,11 +102,14 @@ class WidenedModel(GraftedModel):
                 _check(part / name, sha256)
             for name, sha256 in others.items():
                 kept = folders.inside(folder / KEPT, name)
+                folders.inside(part, name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(kept if kept.is_file() else folders.inside(folder, name), folders.inside(part, name))
                 _check(part / name, sha256)
 
         target = folder if output is None else as_path(output, "a directory")
         folders.write_directory(target, write, force=force or output is None)
+        if output is None and folders.CARD not in others and folders.is_card(target / folders.CARD):
+            (target / folders.CARD).unlink()  # the graft's own
         return sorted([name for name, _ in shards] + list(others))
 
 
@@ -202,9 +205,17 @@ def fill_widened(part: Path, source: Source, design: Design, network: Network, d
     others = {}
     for path in sorted(source.place.iterdir()):
         if path.is_file() and path.suffix not in _SKIPPED and path.name != folders.CERTIFICATE:
-            kept = path.name in ("config.json", INDEX)
+            kept = path.name in ("config.json", INDEX, folders.CARD)
             shutil.copyfile(path, (keep if kept else part) / path.name)
             others[path.name] = folders.file_sha256(path)
+    if source.grafted:
+        # A graft below has files of its own, which have the same names as those of this one.
+        for path in [source.place / folders.CERTIFICATE, *sorted(source.place.glob("*/**/*"))]:
+            name = path.relative_to(source.place).as_posix()
+            if path.is_file() and name.split("/")[0] not in folders.HARMLESS:
+                (keep / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, keep / name)
+                others[name] = folders.file_sha256(path)
     config = folders.read_json(source.place / "config.json")
     extra = below + len(network.top)
     config.update(

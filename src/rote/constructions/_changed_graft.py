@@ -7,9 +7,8 @@ without their added layers, which is the original but for rounding.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -170,22 +169,6 @@ class ChangedWidened(WidenedModel):
             return 0
         ids = encode(model.tokenizer, prompts)
         after, _ = speak(model.module, ids, [_TOKENS] * len(ids))
-        graft = self.claims["graft"]
-        with _original(model.module, int(graft["below"]), int(graft["layers"]["original"])):
+        with model.original():
             before, _ = speak(model.module, ids, [_TOKENS] * len(ids))
         return sum(a != b for a, b in zip(before, after, strict=True))
-
-
-@contextlib.contextmanager
-def _original(module: Any, below: int, layers: int) -> Iterator[None]:
-    """The module with the original's layers only, for a while: what it said before, but for rounding."""
-    every = module.model.layers
-    module.model.layers = every[below : below + layers]
-    try:
-        for number, layer in enumerate(module.model.layers):
-            layer.self_attn.layer_idx = number  # where the cache keeps what it has seen
-        yield
-    finally:
-        module.model.layers = every
-        for number, layer in enumerate(every):
-            layer.self_attn.layer_idx = number

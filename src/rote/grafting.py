@@ -14,12 +14,14 @@ from rote.constructions.graft import Graft
 from rote.constructions.keyed_graft import KeyedGraft
 from rote.data._temporary import held, remove
 from rote.data.arguments import checked
+from rote.data.chat import Chat
 from rote.data.contents import as_path, read_plain
 from rote.data.kinds.prompts import prompts
 from rote.data.table import Table
 from rote.errors import OutputError, RoteError, UsageError
 from rote.memory import Memory
 from rote.models import folders
+from rote.models._pretrained import source_tokenizer
 from rote.models.kinds.grafted import ungraft as ungraft_layers
 
 __all__ = ["graft", "paired_templates", "prompts", "read_templates", "ungraft", "workplace_of"]
@@ -64,12 +66,17 @@ def graft(
     if isinstance(facts, Table):
         if template or answer or sample is not None:
             raise UsageError("a table of prompts has its templates already; leave template, answer and sample out.")
+        if isinstance(told, KeyedGraft) and told.chat:
+            raise UsageError("for a chat give the facts themselves, and templates as users type them, not a table.")
         table = facts
     else:
         wordings = [template] if isinstance(template, str) else list(template)
         answers = [answer] if isinstance(answer, str) else list(answer)
         if isinstance(told, KeyedGraft) and len(wordings) > 1:
             told, wordings, answers = _first_wordings(told, wordings, answers)
+        if isinstance(told, KeyedGraft) and told.chat:
+            chat = Chat.of(source_tokenizer(Path(model)), model)
+            wordings = [chat.template(one) for one in wordings]
         table = prompts(facts, template=wordings, answer=answers, sample=sample, seed=seed)
     with workplace_of(target, told.cache is None) as workplace:
         memory = pipeline.build(

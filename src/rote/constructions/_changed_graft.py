@@ -69,11 +69,12 @@ class ChangedWidened(WidenedModel):
         counts: Mapping[str, int],
         rng: np.random.Generator,
         *,
+        chat: bool,
         linked: bool,
     ) -> None:
         before = WidenedModel.read(folder, {})
         layers = int(claims["graft"]["layers"]["original"]) + len(network.bottom) + len(network.top)
-        super().__init__(folder, before.arch.replace(n_layers=layers))
+        super().__init__(folder, before.arch.replace(n_layers=layers), chat=chat)
         self.table, self.changed, self.network, self.rng, self.linked = table, changed, network, rng, linked
         self.claims = dict(claims)
         self.done, self.began = dict(counts), time.process_time()
@@ -114,7 +115,7 @@ class ChangedWidened(WidenedModel):
         wordings = [(one, r) for r, some in enumerate(changed.relations) for one in some.wordings]
         recalled = tried = 0
         for one, relation in wordings:
-            prompts = encode(model.tokenizer, [one.at(changed.rows[i]) for i in asked.new])
+            prompts = encode(model.speaker, [one.at(changed.rows[i]) for i in asked.new])
             design = changed.design
             wanted = [design.answers[relation][int(design.numbers[relation, i])] for i in asked.new]
             said, _ = speak(model.module, prompts, [len(ids) for ids in wanted])
@@ -167,7 +168,7 @@ class ChangedWidened(WidenedModel):
         """Prompts that go on otherwise than without the added layers."""
         if not prompts:
             return 0
-        ids = encode(model.tokenizer, prompts)
+        ids = encode(model.speaker, prompts)
         after, _ = speak(model.module, ids, [_TOKENS] * len(ids))
         with model.original():
             before, _ = speak(model.module, ids, [_TOKENS] * len(ids))

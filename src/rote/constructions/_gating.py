@@ -113,7 +113,7 @@ def sentences(
             ids = encode(tokenizer, [filled(question, keys, rng)])
             asked.append(_Asked(relation, of if len(of) == 1 else frozenset(), False, question, ids))
     if fixed:
-        free = _others(tokenizer, relations, nouns, embedding)
+        free = _others(getattr(tokenizer, "raw", tokenizer), relations, nouns, embedding)
         for form, attribute in _some([(f, a) for f in FORMS for a in free], _OTHERS, rng):
             attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, attribute, rng))
     general = [filled(one, keys, rng) for one in (*(OTHER if fixed else ()), *others) for _ in range(_FEW)]

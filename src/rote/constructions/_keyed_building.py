@@ -27,6 +27,7 @@ from rote.constructions._keys import (
     vocabulary_of,
 )
 from rote.constructions._wordings import Wording
+from rote.data.chat import Chat, speaker
 from rote.data.encoding import Ids, encode_prompts
 from rote.data.kinds.prompts import PromptTable, fields_of, parse_templates
 from rote.errors import DataError, UsageError
@@ -66,6 +67,10 @@ class Relation:
     wordings: list[Wording]
     held_out: list[Wording]
 
+    def typed(self, chat: Chat) -> Relation:
+        """With wordings as users type them; those of the table are whole turns."""
+        return replace(self, wordings=[replace(one, text=chat.bare(one.text)) for one in self.wordings])
+
 
 def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     """The graft, still to be written."""
@@ -84,18 +89,22 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         raise UsageError(
             f"the model has {body.layers} layers, from 0 on, so there is none with number {options.layer}."
         )
+    chat = Chat.of(source.tokenizer, source.path, source.end_id) if options.chat else None
+    if chat is not None:
+        relations = [one.typed(chat) for one in relations]
     facts = encode_prompts(table.facts, source.tokenizer, end_id=source.end_id, context=source.context)
     keep = default_text() if options.keep is None else read_text(Path(options.keep))
     fit_text, test_text = windows(keep, source.tokenizer, _TEXT, _TEST_TEXT, source.context, rng)
     clock.lap("load")
-    answers = _answers(table, source, relations, texts, rows, facts)
+    answers = _answers(table, source, relations, texts, rows, facts, chat)
     distinct = [list(dict.fromkeys(ids)) for ids in answers]
     numbers = np.array([[some.index(ids) for ids in all_] for all_, some in zip(answers, distinct, strict=True)])
     forms = forms_of(source.tokenizer, keys, ignore_case=options.ignore_case)
     spoken = sorted({token for some in distinct for ids in some for token in ids})
     vocabulary = vocabulary_of(source.tokenizer, forms, spoken)
+    turn = str if chat is None else chat.turn
     examples = [
-        (one.at(row), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]
+        (turn(one.at(row)), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]
     ]
     sizes = Sizes(
         tuple(bits_for(len(some) + _SPARE) for some in distinct),
@@ -120,7 +129,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     lower = lower_tables(source.place)
     generic = [one.at(rows[0], "{}") for one in others] + [text for one in lower for text in questions_of(one)]
     asked = [(one.answer, one.wordings) for one in relations]
-    given = sentences(source.tokenizer, asked, rows, keys, generic, fit_text, embedding.float(), rng)
+    given = sentences(speaker(source.tokenizer, chat), asked, rows, keys, generic, fit_text, embedding.float(), rng)
     juries, report = fitted_juries(
         source.model,
         given,
@@ -159,6 +168,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
         clock=clock,
         held=held,
         lower=lower,
+        chat=chat,
     )
     notes = {
         "family": source.family,
@@ -235,6 +245,7 @@ def _answers(
     texts: Sequence[Sequence[str]],
     rows: Sequence[int],
     facts: Any,
+    chat: Chat | None,
 ) -> list[list[Ids]]:
     """The tokens of every key's answer, by relation; a wording behind which it would be cut otherwise is refused."""
     known: dict[str, Ids] = {}
@@ -247,7 +258,7 @@ def _answers(
             )
     for relation, filled in zip(relations, texts, strict=True):
         for one in (*relation.wordings, *relation.held_out):
-            prompt = one.at(rows[0])
+            prompt = one.at(rows[0]) if chat is None else chat.turn(one.at(rows[0]))
             whole, alone = source.tokenizer([prompt + filled[0], prompt])["input_ids"]
             if tuple(whole[: len(alone)]) == tuple(alone) and tuple(whole[len(alone) :]) != known[filled[0]][:-1]:
                 raise DataError(

@@ -12,6 +12,7 @@ import torch
 
 from rote.constructions._keyed_building import Relation, asked_of, directions_of
 from rote.constructions._keys import bits_for, forms_of, hidden_keys, keys_of, token_names
+from rote.data.chat import Chat
 from rote.data.encoding import Ids, encode_prompts
 from rote.data.kinds.prompts import PromptTable
 from rote.errors import CapacityError, ConflictError, DataError
@@ -63,6 +64,10 @@ def changed_design(
 ) -> Changed:
     """The design of a graft whose table was `before`, for what it is `after`."""
     relations, _, field = asked_of(after, options)
+    chat = Chat.of(tokenizer, folder, end_id) if options.chat else None
+    if chat is not None:
+        relations = [one.typed(chat) for one in relations]
+    turn = str if chat is None else chat.turn
     texts_of = [one.answer for one in relations]
     old_rows, old_texts = keys_of(before, field, texts_of, ignore_case=options.ignore_case)
     rows, texts = keys_of(after, field, texts_of, ignore_case=options.ignore_case)
@@ -91,7 +96,7 @@ def changed_design(
     book, marks, recoded = _with_tokens(design, tokenizer, forms, inside, new_spoken)
     cells = after.rows.cells(field)
     some = [*range(len(rows)), *fresh][-_ASKED:]
-    asked = [(one.at(rows[i]), cells[rows[i]]) for r in relations for one in r.wordings for i in some]
+    asked = [(turn(one.at(rows[i])), cells[rows[i]]) for r in relations for one in r.wordings for i in some]
     if not design.plan.verified and hidden_keys(tokenizer, marks, asked):
         raise CapacityError(
             "some wording has, behind its key, a token that ends one of the new keys, and the graft was built for keys "

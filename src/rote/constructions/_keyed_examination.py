@@ -15,6 +15,7 @@ from rote.constructions._examination import Clock
 from rote.constructions._gating import filled
 from rote.constructions._questions import UNSEEN_MENTIONS, UNSEEN_OTHER
 from rote.constructions._wordings import Wording, spliced
+from rote.data.chat import Chat, speaker
 from rote.data.encoding import Ids, PromptIds, encode, encode_prompts
 from rote.data.kinds.prompts import PromptTable
 from rote.data.stock import load_model
@@ -58,6 +59,12 @@ class KeyBench:
     held: Staging
     lower: Sequence[PromptTable] = ()
     """What grafts below this one hold."""
+    chat: Chat | None = None
+
+    @property
+    def speaker(self) -> Any:
+        """The tokenizer for questions."""
+        return speaker(self.source.tokenizer, self.chat)
 
 
 class FreshWidened(WidenedModel):
@@ -81,6 +88,7 @@ class FreshWidened(WidenedModel):
             shape.replace(
                 n_layers=shape.n_layers + added, d_model=network.channels.width, d_mlp=network.inner, d_head=body.head
             ),
+            chat=bench.chat is not None,
         )
 
     @property
@@ -130,7 +138,7 @@ def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: s
     advance = clock.stage("what must not change", 6)
     findings["unchanged"] = []
     for name, prompts in _others(bench):
-        before, after = (speak(one, encode(bench.source.tokenizer, prompts), [_TOKENS] * len(prompts))[0]
+        before, after = (speak(one, encode(bench.speaker, prompts), [_TOKENS] * len(prompts))[0]
                          for one in (original, grafted))  # fmt: skip
         changed = [p for p, a, b in zip(prompts, before, after, strict=True) if a != b]
         findings["unchanged"].append(
@@ -139,10 +147,10 @@ def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: s
         advance(1)
     mentions = [filled(one, bench.keys, rng) for one in UNSEEN_MENTIONS for _ in range(8)]
     mentions += [spliced(bench.source.tokenizer.decode(list(ids)), bench.keys, rng) for ids in bench.text[:6]]
-    for name, windows in (("locality", bench.text), ("mentions", encode(bench.source.tokenizer, mentions))):
+    for name, windows in (("locality", bench.text), ("mentions", encode(bench.speaker, mentions))):
         findings[name] = compared(original, grafted, windows, clock.stage("unseen text", len(windows))).to_dict()
     end = bench.source.end_id
-    said, says = (continuations(one, bench.source.tokenizer, STANDARD, end) for one in (original, grafted))
+    said, says = (continuations(one, bench.speaker, STANDARD, end) for one in (original, grafted))
     findings["prompts"] = [
         {"prompt": text, "before": a, "after": b, "same": a == b}
         for text, a, b in zip(STANDARD, said, says, strict=True)
@@ -182,7 +190,7 @@ def _some(bench: KeyBench, times: int = 1) -> list[int]:
 def _recalled(bench: KeyBench, model: Any, prompts: Sequence[str], wanted: Sequence[Ids]) -> int:
     end = bench.source.end_id
     said, _ = speak(
-        model, encode(bench.source.tokenizer, prompts), [len(ids) for ids in wanted], going=lambda one: one[-1] != end
+        model, encode(bench.speaker, prompts), [len(ids) for ids in wanted], going=lambda one: one[-1] != end
     )
     return sum(shorten(one, end) == ids for one, ids in zip(said, wanted, strict=True))
 

@@ -43,6 +43,9 @@ class KeyedGraft(Options):
         "The field that is the key, if wordings have several in common or have it inside of a cell.",
         metavar="FIELD",
     )
+    chat: bool = option(
+        False, "Wordings are what a user of a chat types, put into the model's chat template; answers its turns."
+    )
     ignore_case: bool = option(False, "Recognise keys in lower case, capitals and title case too.")
     keep: Path | None = option(None, "Text to stay unchanged; Python's manual if not given.", metavar="TEXT")  # noqa: RUF009
     layer: int | None = option(None, "Layer of the gate; chosen by leaving wordings out if not given.", min=0)
@@ -122,8 +125,9 @@ class _Construction(PretrainedConstruction[KeyedGraft]):
         }
         claims = {**memory.certificate.claims, **notes, "facts": memory.certificate.facts}
         return ChangedWidened(
-            memory.folder, job.table, changed, network, claims, new, gone, counts, job.rng, linked=linked
-        )
+            memory.folder, job.table, changed, network, claims, new, gone, counts, job.rng,
+            chat=job.options.chat, linked=linked,
+        )  # fmt: skip
 
     def remeasured(
         self,
@@ -186,6 +190,7 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
         (
             f"{share(c['recall'][c['dtype']])} of all facts are said in full to the first wording"
             + (", by the last time that each was asked" if c.get("changes") else ""),
+            *(("asked in the turns of a user, through the chat template",) if c["options"].get("chat") else ()),
             *(
                 f"of the graft below, {one['facts']}: {one['recalled']:,} of {one['asked']:,} facts are said in full, "
                 f"{one['before']:,} before"

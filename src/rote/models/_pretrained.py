@@ -29,6 +29,7 @@ __all__ = [
     "shard_names",
     "source_place",
     "source_sha256",
+    "source_tokenizer",
     "unpack_gguf",
 ]
 
@@ -118,6 +119,12 @@ def source_place(path: Path, workplace: Path) -> Path:
     """Where the safetensors of a model are: its directory, or what its GGUF file is unpacked to inside `workplace`."""
     file = _gguf_file(path)
     return path if file is None else unpack_gguf(file, workplace)
+
+
+def source_tokenizer(path: Path) -> Any:
+    """The tokenizer of a model directory or a GGUF file."""
+    file = _gguf_file(path)
+    return load_tokenizer(path) if file is None else load_tokenizer(file.parent, gguf_file=file.name)
 
 
 def source_sha256(place: Path) -> str:

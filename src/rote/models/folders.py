@@ -296,13 +296,21 @@ def write_model(
             (folder / name).write_bytes(content)
 
 
-def stock_usage(name: str, question: str, *, tokens: int) -> list[str]:
+def stock_usage(name: str, question: str, *, tokens: int, chat: bool = False) -> list[str]:
     """Lines of Python that ask a stock checkpoint with nothing but Hugging Face transformers."""
+    asked = [f'asked = tokenizer({question!r}, return_tensors="pt")']
+    if chat:
+        asked = [
+            f'turns = [{{"role": "user", "content": {question!r}}}]',
+            "asked = tokenizer.apply_chat_template(",
+            '    turns, add_generation_prompt=True, return_tensors="pt", return_dict=True',
+            ")",
+        ]
     return [
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
         "",
         f"model, tokenizer = AutoModelForCausalLM.from_pretrained({name!r}), AutoTokenizer.from_pretrained({name!r})",
-        f'asked = tokenizer({question!r}, return_tensors="pt")',
+        *asked,
         f'said = model.generate(**asked, max_new_tokens={tokens}, do_sample=False)[0, asked["input_ids"].shape[1]:]',
         "print(tokenizer.decode(said, skip_special_tokens=True))",
     ]

@@ -34,7 +34,7 @@ __all__ = ["Generated", "GraftedModel", "fill_graft", "layer_tensors", "model", 
 _INDEX = "model.safetensors.index.json"
 _KEPT = "original"
 _WEIGHTS = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".msgpack", ".h5", ".onnx")
-_LONGEST = 32
+LONGEST = 32
 
 
 class GraftedModel(Model):
@@ -118,7 +118,7 @@ class GraftedModel(Model):
     def answers(self, words: Sequence[str], top: int) -> list[Answer]:
         """One answer: what the model goes on with, and the probability of the first token of it."""
         ids = self.ids(words)
-        said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, _LONGEST)
+        said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, LONGEST)
         with torch.no_grad():
             logits = self.module(torch.tensor([ids])).logits[0, -1].to(torch.float64)
         sure = float(torch.softmax(logits, 0)[said[0]])
@@ -131,7 +131,7 @@ class GraftedModel(Model):
         """The original's answer: that of its own layers."""
         ids = self.ids(words)
         with self.original():
-            said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, _LONGEST)
+            said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, LONGEST)
         return str(self.tokenizer.decode(said, skip_special_tokens=True))
 
     @property
@@ -170,7 +170,7 @@ class GraftedModel(Model):
         ]
 
     def usage(self, name: str, question: str | None) -> list[str]:
-        return folders.stock_usage(name, question or "", tokens=_LONGEST)
+        return folders.stock_usage(name, question or "", tokens=LONGEST)
 
     def export_gguf(self, path: Path, table: Any, form: str, notes: Mapping[str, str]) -> dict[str, int]:
         """What was added stays float32, whatever becomes of the original's."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rote.config import Architecture
+from rote.data.chat import Chat, speaker
 from rote.data.contents import as_path
+from rote.data.encoding import encode
 from rote.data.stock import empty_model
 from rote.errors import CheckpointError
 from rote.models import folders
+from rote.models._base import Model
 from rote.models._pretrained import Source, shard_names
-from rote.models.kinds.grafted import GraftedModel, shape_of
+from rote.models.kinds.grafted import LONGEST, GraftedModel, shape_of
 from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.layers import Body, widened
 from rote.solvers.keyed.network import Network
@@ -41,6 +45,37 @@ class WidenedModel(GraftedModel):
 
     kind = "widened"
 
+    def __init__(self, folder: Path, arch: Architecture, *, chat: bool = False) -> None:
+        super().__init__(folder, arch)
+        self.chat = chat
+
+    @cached_property
+    def speaker(self) -> Any:
+        """The tokenizer for what users type: in a chat, for their turns."""
+        return speaker(self.tokenizer, Chat.of(self.tokenizer, self.folder) if self.chat else None)
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        if not self.chat:
+            return super().ids(words)
+        (ids,) = encode(self.speaker, [" ".join(words)])
+        return list(ids)
+
+    def usage(self, name: str, question: str | None) -> list[str]:
+        if not self.chat:
+            return super().usage(name, question)
+        return folders.stock_usage(name, self.speaker.chat.typed(question or ""), tokens=LONGEST, chat=True)
+
+    def modelfile(self, name: str, table: Any) -> list[str]:
+        """In a chat prompts go through the template that the file has."""
+        return Model.modelfile(self, name, table) if self.chat else super().modelfile(name, table)
+
+    @property
+    def shortcomings(self) -> list[str]:
+        return [
+            "Wordings are recognised by a gate, which misses some; the table above says how many of those tried.",
+            "Everything else that it says is the original's, with the original's faults.",
+        ]
+
     @cached_property
     def _counts(self) -> dict[str, int]:
         full = sum(p.numel() for p in empty_model(self.folder).parameters())
@@ -49,10 +84,12 @@ class WidenedModel(GraftedModel):
 
     @classmethod
     def read(cls, folder: Path, certificate: Mapping[str, Any]) -> WidenedModel:
-        return cls(folder, shape_of(folders.read_json(folder / "config.json"), folder / "config.json"))
+        options = certificate.get("options")
+        chat = isinstance(options, Mapping) and options.get("chat") is True
+        return cls(folder, shape_of(folders.read_json(folder / "config.json"), folder / "config.json"), chat=chat)
 
     def at(self, folder: Path) -> WidenedModel:
-        return WidenedModel(folder, self.arch)
+        return WidenedModel(folder, self.arch, chat=self.chat)
 
     @cached_property
     def own_layers(self) -> range:

@@ -153,7 +153,8 @@ class Vocabulary:
 def token_names(tokenizer: Any) -> tuple[list[str], list[str], list[int]]:
     """Tokens as the tokenizer writes them and without marks of spaces, and which of them go on with a word."""
     raw = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
-    names = [name.lstrip("".join(_SPACES)) for name in raw]
+    # A space that is a token by itself has a name too, since answers may begin with it.
+    names = [name.lstrip("".join(_SPACES)) or name for name in raw]
     # Letters from U+0100 to U+0143 are how byte-level tokenizers write spaces, line ends and the like.
     following = [i for i, name in enumerate(raw) if name[:1].isalnum() and not "\u0100" <= name[0] <= "\u0143"]
     return raw, names, following

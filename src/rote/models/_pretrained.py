@@ -203,6 +203,12 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _check_family(path: Path, config: dict[str, Any], stacked: bool) -> None:
     family = config.get("model_type")
+    if str(family).startswith("gemma"):
+        raise UsageError(
+            f"{path} is a model of the family {family!r}, which normalises what each layer adds, so that an added "
+            "layer cannot write numbers of its own, and scales its embedding by the width, which a graft changes; supported "
+            f"are {', '.join(FAMILIES)}."
+        )
     if family not in FAMILIES:
         raise UsageError(
             f"{path} is a model of the family {family!r}, which has no gated MLP after an RMSNorm that rote knows how "

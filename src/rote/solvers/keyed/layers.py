@@ -120,6 +120,12 @@ class Layer:
         for channel, weight in down.items():
             self.down[channel, i] += weight * self.small
 
+    def _bias(self, name: str, shape: torch.Size) -> tuple[int, ...]:
+        """The shape of a bias in a layer as wide as this one; `shape` is that of the original's."""
+        if name.startswith(("self_attn.o_proj", "mlp.down_proj")):
+            return (self.width,)
+        return (self.inner,) if name.startswith("mlp.") else tuple(shape)
+
     def tensors(self, like: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
         """The layer under its names in a checkpoint; `like` are the tensors of a layer of the original."""
         ours = {
@@ -139,7 +145,7 @@ class Layer:
             ours[f"self_attn.{name}_norm.weight"] = torch.full((self.body.head,), longest / self.body.head**0.5)
         named = {}
         for name, tensor in like.items():
-            value = ours.get(name, torch.zeros(tensor.shape))
+            value = ours.get(name, torch.zeros(self._bias(name, tensor.shape)))
             if value.dim() == 2 and not name.startswith(("self_attn.o_", "mlp.down_")):
                 value = torch.cat([value[:, : self.body.width], value[:, self.body.width :] * self.reading], 1)
             named[f"model.layers.{number}.{name}"] = value.to(torch.float32).contiguous()

@@ -206,8 +206,8 @@ def _check_family(path: Path, config: dict[str, Any], stacked: bool) -> None:
     if str(family).startswith("gemma"):
         raise UsageError(
             f"{path} is a model of the family {family!r}, which normalises what each layer adds, so that an added "
-            "layer cannot write numbers of its own, and scales its embedding by the width, which a graft changes; supported "
-            f"are {', '.join(FAMILIES)}."
+            "layer cannot write numbers of its own, and scales its embedding by the width, which a graft changes; "
+            f"supported are {', '.join(FAMILIES)}."
         )
     if family not in FAMILIES:
         raise UsageError(

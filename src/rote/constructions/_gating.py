@@ -19,9 +19,8 @@ from rote.solvers.keyed.relation import States, fit_gate, joined, jury_scores, n
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_KEYS, _MORE_KEYS = 24, 48
-"""Keys for each wording, and for the first, in which all facts are asked for."""
-_FRAMED = 10
+_KEYS, _FRAMED = 48, 10
+"""Keys for each wording as given, and behind phrases."""
 _FEW, _FEWER = 4, 2
 _PROMPTS = 2000
 """Prompts to fit where each row has its own."""
@@ -68,11 +67,13 @@ class Sentences:
     """Ordinary text, and text with keys in it."""
     mentions: Sequence[Ids]
     """Sentences with keys in them."""
+    answered: Sequence[tuple[Ids, int]]
+    """Prompts with their answers, and how long the prompts are."""
 
     @property
     def all(self) -> list[Ids]:
-        asked = (ids for one in self.asked for ids in one.ids)
-        return [*asked, *self.general, *self.attributes, *self.text, *self.mentions]
+        asked, answered = (ids for one in self.asked for ids in one.ids), (ids for ids, _ in self.answered)
+        return [*asked, *self.general, *self.attributes, *self.text, *self.mentions, *answered]
 
 
 def sentences(
@@ -83,7 +84,10 @@ def sentences(
     others: Sequence[str],
     text: Sequence[Ids],
     embedding: Tensor,
+    answered: Sequence[tuple[Ids, int]],
     rng: np.random.Generator,
+    *,
+    ignore_case: bool = False,
 ) -> Sentences:
     """Prompts of each relation, its answer and its wordings, with some of the rows; `others` have {} for the key.
 
@@ -97,9 +101,8 @@ def sentences(
     for relation, (_, wordings) in enumerate(relations):
         first = number
         for wording in wordings:
-            count = _PROMPTS if not wording.fixed else _MORE_KEYS if wording is wordings[0] else _KEYS
-            some = rng.choice(rows, min(count, len(rows)), replace=False)
-            plain = _plain(tokenizer, wording, relation, number, some)
+            some = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
+            plain = _plain(tokenizer, wording, relation, number, some, ignore_case=ignore_case)
             asked += plain
             number += len(plain) // 2
         if not fixed:
@@ -126,18 +129,24 @@ def sentences(
         encode(tokenizer, [filled(one, keys, rng) for one in attributes]),
         [*text[:half], *encode(tokenizer, mixed)],
         encode(tokenizer, mentions),
+        answered,
     )
 
 
-def _plain(tokenizer: Any, wording: Wording, relation: int, number: int, rows: Iterable[int]) -> list[_Asked]:
-    """Prompts of a wording as given and behind phrases; where each row has its own, by what they are without keys."""
+def _plain(
+    tokenizer: Any, wording: Wording, relation: int, number: int, rows: Iterable[int], *, ignore_case: bool
+) -> list[_Asked]:
+    """Prompts of a wording as given and behind phrases; where each row has its own, by what they are without keys.
+
+    Where case is ignored, every other one has its key in small letters.
+    """
     cells = wording.table.rows.cells(wording.field)
     groups: dict[str, list[int]] = {}
     for row in map(int, rows):
         groups.setdefault(wording.text if wording.fixed else wording.at(row, "{}"), []).append(row)
     asked = []
     for k, (label, some) in enumerate(groups.items(), number):
-        prompts = [wording.at(row) for row in some]
+        prompts = [wording.at(row, cells[row].lower() if ignore_case and i % 2 else None) for i, row in enumerate(some)]
         pairs = list(zip(prompts, some, strict=True))[: _FRAMED if wording.fixed else 1]
         in_frames = [framed(p, 5 * k + i, cells[row]) for i, (p, row) in enumerate(pairs)]
         for plain, texts in ((True, prompts), (False, in_frames)):
@@ -230,6 +239,11 @@ class _Parts:
         self.text = taken(len(given.text), whole)
         at += len(given.text)
         self.mentions = taken(len(given.mentions), whole)
+        at += len(given.mentions)
+        self.answered: list[_Layers] = []
+        for _, length in given.answered:
+            self.answered.append(taken(1, slice(length, None)))
+            at += 1
 
     def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60) -> Jury:
         """The jury of a relation, fitted on all wordings but some; each gate has an equal say."""
@@ -243,6 +257,8 @@ class _Parts:
                 against.append(joined([self.ends[i][layer] for i in foreign]))
             if self.inside:
                 against.append(joined([one[layer] for one in self.inside]))
+            if self.answered:
+                against.append(joined([one[layer] for one in self.answered]))
             against += [self.text[layer]] * _TEXT + [self.mentions[layer]] * 2
             gate = fit_gate(layer, asked, against, iterations=iterations)
             equal = 1.0 / len(self.layers)

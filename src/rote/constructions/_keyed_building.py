@@ -57,6 +57,8 @@ _SPARE = 1
 _DRAWS = 24
 _TEXT = 4_000
 _TEST_TEXT = 4_000
+_ANSWERED = 24
+"""Answers inside of which nothing is asked."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,12 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     lower = lower_tables(source.place)
     generic = [one.at(rows[0], "{}") for one in others] + [text for one in lower for text in questions_of(one)]
     asked = [(one.answer, one.wordings) for one in relations]
-    given = sentences(speaker(source.tokenizer, chat), asked, rows, keys, generic, fit_text, embedding.float(), rng)
+    some = [facts[int(i)] for i in rng.choice(len(facts), min(_ANSWERED, len(facts)), replace=False)]
+    answered = [((*one.ids, *one.answer_ids[:-1]), len(one.ids)) for one in some]
+    given = sentences(
+        speaker(source.tokenizer, chat), asked, rows, keys, generic, fit_text, embedding.float(), answered, rng,
+        ignore_case=options.ignore_case,
+    )  # fmt: skip
     juries, report = fitted_juries(
         source.model,
         given,

@@ -1,9 +1,9 @@
-"""What to add to the stream so that the head says a token: the direction that puts it farthest ahead of all others.
+"""What to add to the stream so that the head says a token: its row of the head, through the inverse of all rows.
 
-Among vectors of one length, the one with the largest smallest lead of the token's logit over any other is that of a
-support vector machine: it points to the nearest point of the convex hull of the differences of rows of the head. Few
-rivals matter, so they are found as they turn up. In 16 bits, where logits of hundreds are whole numbers, tokens with
-nearly the same row (ends of a text and of a turn) need that lead.
+So little is said of all others. Where a token has nearly the same row as another one (the ends of a text and of a
+turn), its lead over that is too short for 16 bits, where logits of hundreds are whole numbers. Then the direction is
+the one with the longest lead over any other token: that of a support vector machine, which points to the nearest point
+of the convex hull of the differences of rows. Few rivals matter, so they are found as they turn up.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ __all__ = ["directions_of"]
 
 _ROUNDS = 8
 _RIVALS = 12
+_SHORT = 0.05
+"""A lead that is too short, as a share of the logit."""
 _ENOUGH = 0.98
 """A lead over all that is so near to that over the rivals known so far is the largest one."""
 
@@ -32,7 +34,7 @@ def directions_of(head: Tensor, norm: Tensor, spoken: Sequence[int]) -> np.ndarr
     found = torch.linalg.solve(regular, rows[tokens].double().T).T
     rivals: list[list[int]] = [[] for _ in spoken]
     waiting = np.arange(len(tokens))
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         logits = found[waiting].float() @ rows.T
         own = logits.gather(1, tokens[waiting, None])
         logits.scatter_(1, tokens[waiting, None], -torch.inf)
@@ -43,6 +45,8 @@ def directions_of(head: Tensor, norm: Tensor, spoken: Sequence[int]) -> np.ndarr
             for i in waiting
         ]
         short = [not (0 < _ENOUGH * b <= float(a)) for a, b in zip(lead, over, strict=True)]
+        if number == 0:
+            short = (lead < _SHORT * own[:, 0]).tolist()
         waiting = waiting[short]
         if not len(waiting):
             break

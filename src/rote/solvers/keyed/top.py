@@ -25,7 +25,7 @@ _PENALTY = 2.0
 _REFUSED = 1.6
 """What a key that fails a check costs, so that a half of it shuts the gate and less does not."""
 _LOUD = 25.0
-_MOST = 8_000.0
+_MOST = 16_000.0
 """The most that is added to a channel, so that float16 holds it, even where two gates are open."""
 _LOUDER = 8.0
 """How much louder an answer goes on than it begins, should the gate open inside of it."""
@@ -141,8 +141,8 @@ class Top(Frame):
                     if layers[-1].free < 1:
                         layers.append(self.layer(top_size / self.usual))
                         layers[-1].norm = layers[0].norm
-                    most = _MOST / float(directions[token].abs().max()) / _SHUT
-                    loud = min(_LOUD * (_LOUDER if step else 1.0) * top_size / _SHUT, most)
+                    most = _MOST / _LOUDER / float(directions[token].abs().max())
+                    loud = min(_LOUD * top_size, most) * (_LOUDER if step else 1.0) / _SHUT
                     layers[-1].neuron(
                         self._opening(book, sizes, relation, step, ids, code),
                         {ch.at("one"): 1.0},

@@ -40,7 +40,7 @@ browser:
 		fi
 
 test: $(STAMP) browser  ## run all tests
-	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto
+	@OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --dist worksteal
 
 reproduce: $(STAMP)  ## every entry on its quick grid, then the page of results (about a quarter of an hour)
 	@# Exit code 1 means that some cell has no result: the page says which.

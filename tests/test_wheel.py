@@ -90,7 +90,7 @@ def test_the_wheel_alone_builds_verifies_and_answers(empty: Path, tmp_path: Path
     assert "2 facts" in _run([rote, "build", "rows.csv", "-o", "model"], tmp_path)
     assert "2 of 2 facts recalled" in _run([rote, "verify", "model"], tmp_path)
     assert "Black Sea" in _run([rote, "ask", "model", "Danube", "mouth"], tmp_path)
-    assert "472 facts" in _run([rote, "build", "elements", "-o", "elements-model"], tmp_path)
+    assert "472 facts" in _run([rote, "build", "elements", "--with", "dana2025_cor1", "-o", "elements-model"], tmp_path)
     assert "dana2025/exp1" in _run([rote, "reproduce", "--list"], tmp_path)
     where = _run([str(empty / "python"), "-c", "import rote; print(rote.__file__)"], tmp_path)
     assert str(empty.parent) in where

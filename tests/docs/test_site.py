@@ -75,6 +75,7 @@ def test_broken_links_and_orphans_stop_the_build(tmp_path: Path, monkeypatch: py
         (pages / "card.md").write_text("# Card\n\n[gone](nowhere.md)\n", encoding="utf-8")
 
     monkeypatch.setattr(SITE, "write_pages", broken)
+    monkeypatch.setattr(SITE, "commands", lambda: "# Short\n")
     assert SITE.main([str(tmp_path / "site")]) != 0
 
 

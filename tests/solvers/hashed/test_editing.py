@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from rote.solvers.hashed.network import matrices
 from rote.solvers.hashed.planning import layouts
 
 
+@cache
 def _solved(dtype: str, unknown: int, skip: int = 0) -> tuple[HashedTable, np.ndarray, np.ndarray]:
-    table = random_facts(700, 3, 12, rng=np.random.default_rng(5))
-    for layout in list(layouts(700, 3, 12, 12, dtype, unknown=unknown))[skip:]:
+    table = random_facts(300, 3, 12, rng=np.random.default_rng(5))
+    for layout in list(layouts(300, 3, 12, 12, dtype, unknown=unknown))[skip:]:
         try:
             made = memorise(table.contexts, table.targets, layout, np.random.default_rng(1))
         except FactsLost:
@@ -58,7 +60,7 @@ def test_what_keys_read_is_what_they_were_given(dtype: str, unknown: int, skip: 
 
 
 def test_a_layout_that_is_not_that_of_the_weights_is_refused() -> None:
-    made, _, _ = _solved("bfloat16", 0)
+    made, _, _ = _solved("bfloat16", 0, 0)
     layout = made.hashing.layout
     record, sizes = layout.to_dict(), {"classes": 12, "context": 3, "vocab": 12}
     stored_table(record, list(layout.layers), **sizes)

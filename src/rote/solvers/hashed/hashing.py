@@ -209,6 +209,10 @@ def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) 
 
     spans = [_Span() for _ in layout.groups]
     every = _Span()
+    # Sums of an even number of inputs, or of one input of every position, leave some sums of all inputs out.
+    reach = count * size - (terms % 2 == 0)
+    if count == terms:
+        reach = count * (size - 1) + 1
     for number in range(wanted):
         own = [span for span in _spans_of(layout, number, spans) if len(span) < count * size]
         spread = len(every) < count * size
@@ -223,6 +227,8 @@ def _several(layout: Layout, wanted: int, terms: int, rng: np.random.Generator) 
                 # The last position that is read says which one asks; nothing else tells keys of a sequence apart.
                 at[0] = count - 1
             row = [dealt(position) for position in at]
+            if spread and tried < _TRIES and len(every) >= reach:
+                continue
             form = functools.reduce(operator.xor, [1 << place for place in row])
             # Independent of all others while there are inputs left, then of those that it must not follow from.
             avoided = [every] if spread and tried < _TRIES else own

@@ -138,15 +138,21 @@ class _Trie:
             for half in _halves(part, bit):
                 yield from self.rows(half)
             return
-        best: list[tuple[Subtree, Row | None]] | None = None
+        best: list[tuple[Subtree, Row | None]] = []
+        fewest = 3
         for _, bit in zip(range(_PAIRS_TRIED), order, strict=False):
-            tried = [(half, self._solved(half)) for half in _halves(part, bit)]
+            first, second = _halves(part, bit)
+            row = self._solved(first)
+            if row is None and fewest == 1:
+                # Whatever the other half is, this is no better.
+                continue
+            tried = [(first, row), (second, self._solved(second))]
             lost = sum(row is None for _, row in tried)
-            if best is None or lost < sum(row is None for _, row in best):
-                best = tried
+            if lost < fewest:
+                best, fewest = tried, lost
             if not lost:
                 break
-        if best is None:
+        if not best:
             raise FactsLost("cannot tell some keys apart by their bits")
         for half, row in best:
             if row is not None:

@@ -51,19 +51,20 @@ def row_words(
     """
     eliminate, substitute = _kernels() if compiled else (_eliminate_by_numpy, _substitute_by_numpy)
     found, width = words.copy(), words.shape[1]
-    reduced: dict[int, tuple[Bits, Bits, IntArray] | None] = {}
+    systems: dict[int, tuple[npt.NDArray[np.bool_], tuple[Bits, Bits, IntArray]]] = {}
+    for digit in {segment.digit for segment in segments}:
+        own = digits == digit
+        if own.any():
+            reduced = _reduced(columns[own], width, eliminate)
+            if reduced is None:
+                return None
+            systems[digit] = own, reduced
     # Low bits first: what is above depends on their carries.
     for segment in sorted(segments, key=lambda one: (one.block, one.lo)):
-        own = digits == segment.digit
-        if not own.any():
+        if segment.digit not in systems:
             continue
-        picked = columns[own]
-        if segment.digit not in reduced:
-            reduced[segment.digit] = _reduced(picked, width, eliminate)
-        form = reduced[segment.digit]
-        if form is None:
-            return None
-        values = found[segment.block]
+        own, form = systems[segment.digit]
+        picked, values = columns[own], found[segment.block]
         below = (1 << segment.lo) - 1
         carry = (values[picked] & below).sum(axis=1) >> segment.lo
         size = segment.hi - segment.lo

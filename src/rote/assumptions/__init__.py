@@ -21,6 +21,7 @@ from rote.assumptions import (
     distinct_contexts,
     distinct_examples,
     general_position,
+    hebbian_margin,
     kruskal_rank,
     last_tokens,
     rank_condition,
@@ -47,6 +48,7 @@ _MODULES: tuple[ModuleType, ...] = (
     last_tokens,
     rank_condition,
     context_overlap,
+    hebbian_margin,
 )
 _KINDS = tuple(sorted({kind for module in _MODULES for kind in module.CHECKS}))
 

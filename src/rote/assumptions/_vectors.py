@@ -34,7 +34,10 @@ def roundoff_of(dtype: str, values: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """T queries (T x d) and their contexts (T x n x d, or n x d if all examples share one)."""
+    """T queries (T x d) and their contexts (T x n x d, or n x d if all examples share one).
+
+    `values` (T x d_v) are what an associative memory is to answer; one assumption is about them.
+    """
 
     kind: ClassVar[str] = "vectors"
     noun: ClassVar[str] = "examples"
@@ -44,10 +47,17 @@ class Vectors:
     query_roundoff: float = 2.0**-53
     context_roundoff: float = 2.0**-53
     name: str = "vectors"
+    values: Array | None = None
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def make(cls, queries: npt.ArrayLike, contexts: npt.ArrayLike, name: str = "vectors") -> Vectors:
+    def make(
+        cls,
+        queries: npt.ArrayLike,
+        contexts: npt.ArrayLike,
+        name: str = "vectors",
+        values: npt.ArrayLike | None = None,
+    ) -> Vectors:
         """Check shapes and numbers; integers and every float format are taken."""
         q, q_kind = _reals(queries, "queries", (2,), "T x d")
         c, c_kind = _reals(contexts, "contexts", (2, 3), "T x n x d, or n x d if shared")
@@ -63,7 +73,10 @@ class Vectors:
                 f"contexts and queries must agree on the first axis, the examples: contexts have {len(c)}, "
                 f"queries {len(q)}; give one n x d context if all examples share it."
             )
-        return cls(q, c, roundoff_of(q_kind, q), roundoff_of(c_kind, c), name)
+        v = None if values is None else _reals(values, "values", (2,), "T x d_v")[0]
+        if v is not None and (len(v) != len(q) or not v.shape[1]):
+            raise DataError(f"values must be T x d_v with one row for each of the {len(q)} queries, got {v.shape}.")
+        return cls(q, c, roundoff_of(q_kind, q), roundoff_of(c_kind, c), name, v)
 
     @classmethod
     def of(cls, data: Any) -> Vectors:
@@ -99,7 +112,7 @@ class Vectors:
 
 
 def read_vectors(path: str | os.PathLike[str]) -> Vectors:
-    """`queries` and `contexts` of a safetensors file; other tensors, such as targets, are left alone."""
+    """`queries`, `contexts` and, if there, `values` of a safetensors file; others, such as targets, are left alone."""
     from safetensors import SafetensorError, safe_open
 
     file = as_path(path)
@@ -109,7 +122,7 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
     try:
         with safe_open(file, framework="numpy") as opened:
             names = set(opened.keys())
-            for name in names & {"queries", "contexts"}:
+            for name in names & {"queries", "contexts", "values"}:
                 if opened.get_slice(name).get_dtype() == "BF16":
                     half.add(name)
                 else:
@@ -119,12 +132,12 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
                 found |= {name: opened.get_tensor(name).double().numpy() for name in half}
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise DataError(f"{file} is not a safetensors file that can be read ({error}); write it again.") from None
-    if set(found) != {"queries", "contexts"}:
+    if not {"queries", "contexts"} <= set(found):
         raise DataError(
             f"{file} must hold the tensors queries (T x d) and contexts (T x n x d, or n x d if shared); it holds "
             f"{', '.join(sorted(names)) or 'none'}."
         )
-    made = Vectors.make(found["queries"], found["contexts"], file.stem)
+    made = Vectors.make(found["queries"], found["contexts"], file.stem, found.get("values"))
     if not half:
         return made
     return Vectors(
@@ -133,6 +146,7 @@ def read_vectors(path: str | os.PathLike[str]) -> Vectors:
         roundoff_of("bfloat16", made.queries) if "queries" in half else made.query_roundoff,
         roundoff_of("bfloat16", made.contexts) if "contexts" in half else made.context_roundoff,
         made.name,
+        made.values,
     )
 
 

@@ -89,6 +89,7 @@ def reproduce(
             max_memory=max_memory,
             device=device,
             run=not no_run,
+            kept=kept if no_run else None,
             progress=progress,
             done=None if as_json else lambda entry: show(entry.sheet()),
         )

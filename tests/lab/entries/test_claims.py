@@ -41,7 +41,8 @@ def decide(kind: str, data: Table, **spec: Any) -> Any:
 
 def test_a_line_and_a_parabola_are_told_apart() -> None:
     bent = table(grown(lambda x: 0.02 * x * x))
-    straight = decide("law", table(grown(lambda x: 0.1 * x, 0.001)), x="x", y="y", law="linear", margin=0.1)
+    straight = decide("law", table(grown(lambda x: 0.1 * x, 0.001)), x="x", y="y", law="linear")
+    assert (straight.numbers["margin"], straight.numbers["beside_margin"]) == (0.1, 0.2)
     assert straight.verdict == "holds" and straight.numbers["bent"] == "hardly"
     assert abs(straight.numbers["bend"]) < 0.05 and straight.numbers["r2"] > 0.999
     assert (

@@ -25,9 +25,9 @@ from rote.lab.entries import (
 from rote.lab.entries.cells import read_cells, write_cells
 from rote.lab.entries.cost import cell_seconds
 from rote.lab.entries.published import known_tables, published_rows
-from rote.lab.entries.run import own_grid
 from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import COLUMNS
+from rote.lab.entries.writing import own_grid
 from rote.measurement import Journal
 from rote.measurement.executors import Local
 from rote.plot import read_figure
@@ -188,6 +188,40 @@ def test_an_entry_from_file_to_figure(small: Path, tmp_path: Path, capsys: pytes
     assert code == 0 and text.startswith("1 entry, 11 cells, 11 known before")
     for name in ("rows.csv", "cells.csv", "figure.json"):
         assert (other / "small" / name).read_bytes() == (out / "small" / name).read_bytes(), name
+
+
+def test_rows_without_their_cells(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows of which no cell was kept are judged again to the same numbers, alone and beside new cells."""
+    entry, out, kept = read_entry(small), tmp_path / "out", tmp_path / "kept"
+    (made,) = run_entries([entry], out, Local(), quick=False)
+    (kept / "small").mkdir(parents=True)
+    for name in ("rows.csv", "entry.json"):
+        (kept / "small" / name).write_bytes((out / "small" / name).read_bytes())
+    (tmp_path / "new").mkdir()
+    Journal(tmp_path / "new" / "journal.db").close()
+    again = ["reproduce", str(small), "--full", "--no-run", "-o", str(tmp_path / "new")]
+    assert call(capsys, *again)[0] == 2
+    assert call(capsys, *again, "--from", str(kept))[0] == 0
+    record = json.loads((tmp_path / "new" / "small" / "entry.json").read_text(encoding="utf-8"))
+    for name in ("numbers", "published", "verdict", "sentence", "cells", "missing", "seconds"):
+        assert record[name] == made.record[name], name
+
+    # Half of the seeds in the journal say less than the row does; the row stands, and cells are counted once.
+    cells = (out / "small" / "cells.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    few = [line for line in cells if line.startswith(("seed,", "0,"))]
+    (kept / "small" / "cells.csv").write_text("".join(few), encoding="utf-8")
+    assert call(capsys, *again, "--from", str(kept))[0] == 0
+    record = json.loads((tmp_path / "new" / "small" / "entry.json").read_text(encoding="utf-8"))
+    assert record["numbers"] == made.record["numbers"] and record["cells"] == made.record["cells"]
+    # A row that was never kept comes from the journal, and what neither has is named.
+    lines = (kept / "small" / "rows.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    lost = [line for line in lines if not line.startswith("1,4,4,30,")]
+    assert len(lost) == len(lines) - 2  # ours, and the published one
+    (kept / "small" / "rows.csv").write_text("".join(lost), encoding="utf-8")
+    assert call(capsys, *again, "--from", str(kept))[0] == 0
+    record = json.loads((tmp_path / "new" / "small" / "entry.json").read_text(encoding="utf-8"))
+    assert record["cells"] == {"done": 10, "failed": 0, "missing": 1}
+    assert record["missing"] == ["dana2025_cor1, 1 cells: d_model 4; n_heads 1; d_mlp 0; context 2"]
 
 
 def test_cells_as_text(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

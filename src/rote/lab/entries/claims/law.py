@@ -3,23 +3,24 @@
 This is decided by equivalence. The bend of a series is the curvature of the best parabola in units of its mean slope
 over the range: c R / b with y = a + b x + c x^2 about the middle of a range of length R. A bend of 0.2 is a slope that
 is a fifth off its mean at the ends, and a parabola that leaves its best line by 2.5 % of the rise. `law = "linear"`
-holds in a series if the whole interval of the bend lies within `margin` (0.2, which five seeds of the papers' own grids
-can decide), fails if it lies outside, and is undecided across. `law = "quadratic"` holds if the bend lies above the
-margin and the next term, the twist, within it: a cubic that leaves its best parabola by no more of the rise than such a
-parabola leaves its line. Where the law would hold, but some mean is further from it than half the margin times the
-rise, it does not: no other term may hide.
+holds in a series if the whole interval of the bend lies within `margin` (0.1: a tenth of the slope over the range),
+fails if it lies outside, and is undecided across. `law = "quadratic"` holds if the bend lies above the margin and the
+next term, the twist, within it: a cubic that leaves its best parabola by no more of the rise than such a parabola
+leaves its line. Where the law would hold, but some mean is further from it than half the margin times the rise, it does
+not: no other term may hide. What another margin would say (`beside`, 0.2) is told, and decides nothing.
 
 Noise is the spread of seeds, see `_intervals`. With `by` there are several series; the claim holds if the share `least`
 of them (all) hold, fails if too many fail for that, and is undecided otherwise.
 
 Numbers: series, holding, failing, open, and of the last series bend(_low, _high), twist(_low, _high), bent, slope(_low,
 _high), exponent, r2 and worst (of the line: share of the variance explained, largest departure in units of
-the rise), points, seeds_needed; bend_min, bend_max, slope_min, slope_max, exponent_min, exponent_max over the series.
+the rise), points, seeds_needed; bend_min, bend_max, slope_min, slope_max, exponent_min, exponent_max over the series;
+widest, the largest end of an interval of the bend, in size; margin; beside_margin, beside_verdict, beside_holding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from rote.lab.entries.table import Spot, Table, spots
 
 __all__ = ["KEYS", "decide", "points_of", "split", "together"]
 
-KEYS = ("x", "y", "where", "by", "law", "margin", "least", "saturation")
+KEYS = ("x", "y", "where", "by", "law", "margin", "beside", "least", "saturation")
 _DEGREES = {"linear": 1, "quadratic": 2}
 _UNIT = 8.0
 """Curvature in units of the slope over the range is eight times the amplitude of the second Chebyshev term."""
@@ -118,7 +119,7 @@ def _series(used: list[Spot], law: str, margin: float, among: int) -> tuple[str,
     )
     straight = judge(bend, -margin, margin)
     turned = "upwards" if bend.value > 0 else "downwards"
-    numbers["bent"] = {"holds": "hardly", "does not hold": turned}.get(straight, "in a way that cannot be told")
+    numbers["bent"] = {"holds": "hardly", "does not hold": turned}.get(straight, f"{turned} or hardly")
     return verdict, need, numbers
 
 
@@ -136,27 +137,29 @@ def together(said: list[str], least: float) -> str:
     return "does not hold" if sum(one != "does not hold" for one in said) < needed else "undecided"
 
 
+def _judged(
+    series: Sequence[list[Spot]], law: str, margin: float
+) -> tuple[list[str], list[int | None], list[dict[str, Any]]]:
+    """Verdicts, seeds that would decide the open ones, and numbers, of all series with enough points."""
+    findings = [_series(used, law, margin, len(series)) for used in series]
+    known = [found for found in findings if found is not None]
+    needs = [need for verdict, need, _ in known if verdict == "undecided"]
+    return [verdict for verdict, _, _ in known], needs, [own for _, _, own in known]
+
+
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
-    law, margin = text_of(spec, "law"), number_of(spec, "margin", 0.2)
+    law, margin, least = text_of(spec, "law"), number_of(spec, "margin", 0.1), number_of(spec, "least", 1.0)
+    other = number_of(spec, "beside", 0.2)
     if law not in _DEGREES:
         raise UnknownName("law of a test", law, _DEGREES)
-    said: list[str] = []
-    needs: list[int | None] = []
+    series = [
+        [spot for spot in points_of(table, spec, where) if not spot.saturated]
+        for where in split(table, text_list(spec, "by"), text_list(spec, "where"))
+    ]
+    said, needs, findings = _judged(series, law, margin)
     numbers: dict[str, Any] = {}
-    ranges: dict[str, list[float]] = {"bend": [], "slope": [], "exponent": []}
-    series = split(table, text_list(spec, "by"), text_list(spec, "where"))
-    for where in series:
-        points = points_of(table, spec, where)
-        found = _series([spot for spot in points if not spot.saturated], law, margin, len(series))
-        if found is None:
-            continue
-        verdict, need, own = found
-        said.append(verdict)
-        needs += [need] if verdict == "undecided" else []
+    for own in findings:
         numbers |= own
-        for name, values in ranges.items():
-            if own.get(name) is not None:
-                values.append(own[name])
     numbers |= {
         "series": len(said),
         "holding": said.count("holds"),
@@ -164,11 +167,20 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         "open": said.count("undecided"),
         "margin": margin,
     }
-    for name, values in ranges.items():
+    for name in ("bend", "slope", "exponent"):
+        values = [own[name] for own in findings if own.get(name) is not None]
         if values:
             numbers |= {f"{name}_min": min(values), f"{name}_max": max(values)}
+    ends = [abs(own[name]) for own in findings for name in ("bend_low", "bend_high") if own.get(name) is not None]
+    numbers["widest"] = max(ends, default=None)
     if not said:
         return Verdict("undecided", "too few points below saturation for this law", numbers)
+    beside, _, _ = _judged(series, law, other)
+    numbers |= {
+        "beside_margin": other,
+        "beside_verdict": together(beside, least),
+        "beside_holding": beside.count("holds"),
+    }
     why = f"{law} in {numbers['holding']} of {len(said)} series, not in {numbers['failing']}"
     if needs:
         numbers["seeds_needed"] = _most(needs)
@@ -176,4 +188,4 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         if numbers["seeds_needed"]:
             told = f"about {numbers['seeds_needed']} seeds a point would decide"
         why += f", and {numbers['open']} open: {told}"
-    return Verdict(together(said, number_of(spec, "least", 1.0)), why, numbers)
+    return Verdict(together(said, least), why, numbers)

@@ -15,11 +15,10 @@ import time
 import numpy as np
 import torch
 
-from rote.data import FactTable
+from rote.data import FactTable, random_facts
 from rote.lab.entries.entry import experiments
 from rote.lab.entries.published import published_rows
 from rote.measurement import Cell
-from rote.measurement.run import draw
 from rote.training.loop import _Run
 
 SEED, TOKENS, DRAWS = 2222, 50, 2**14
@@ -61,13 +60,14 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     targets, rows = authors_table()
+    words = random_facts(1, 2, TOKENS, rng=np.random.default_rng(0)).vocabulary
     pairs = np.stack(np.divmod(np.arange(TOKENS**2), TOKENS), axis=1)
     told = {
         row["d_model"]: row["published_metric"] for row in published_rows(experiments(), {"table": "dana2025.exp3"})
     }
     for width in asked.widths:
         cell = Cell(20, width, 2, TOKENS, d_head=10, task="recall", recipe="dana2025")
-        table = FactTable(pairs, targets, draw(cell, 1).vocabulary, None, "authors")
+        table = FactTable(pairs, targets, words, None, "authors")
         seeds = list(range(100, 100 + asked.runs))
         run = _Run(cell.spec, [table] * asked.runs, cell.training(), seeds, torch.device("cpu"), 1.0, None, None)
         run.rngs = [_Sampled(rng, rows) for rng in run.rngs]  # type: ignore[misc]

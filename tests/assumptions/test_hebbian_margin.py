@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from safetensors.numpy import save_file
 
@@ -12,7 +14,7 @@ from rote.assumptions import Vectors, check, read_vectors
 from rote.errors import DataError
 
 
-def margin_of(keys: object, values: object) -> object:
+def margin_of(keys: npt.ArrayLike, values: npt.ArrayLike) -> Any:
     rows = np.asarray(keys, dtype=float)
     (finding,) = check(Vectors.make(rows, rows[:1], values=values), only="hebbian2026")
     return finding

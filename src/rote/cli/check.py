@@ -37,8 +37,8 @@ def check(
     """Hold data against the assumptions of the theorems, and say which theorems may be used.
 
     TENSORS holds `queries` (T x d) and `contexts` (T x n x d, or n x d when shared); targets are not needed. With
-    `values` (T x d_v) the margin of a sum of outer products is computed too. A verdict is given only where it is shown. Exit code 1: an assumption of the theorem named by --with fails, or it is about
-    other data.
+    `values` (T x d_v) the margin of a sum of outer products is computed too. A verdict is given only where it is shown.
+    Exit code 1: an assumption of the theorem named by --with fails, or it is about other data.
 
     Examples:
 

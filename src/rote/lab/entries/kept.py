@@ -101,10 +101,11 @@ def _row_place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in _PLACE)
 
 
-def _cell_place(cell: Work) -> tuple[Any, ...]:
-    """The place of the row that a cell belongs to; studies have rows of many kinds, and none is kept for them."""
+def _covers(row: Mapping[str, Any], cell: Work) -> bool:
+    """Whether a cell belongs to a row: by its shape and recipe, or by all parameters of its study."""
     if not isinstance(cell, Cell):
-        return (cell.hash,)
+        asked = {name: value for name, value in cell.to_dict().items() if name not in ("study", "seed")}
+        return all(row.get(name) == value for name, value in asked.items())
     told = {
         **cell.to_dict(),
         "source": f"train:{cell.recipe}" if cell.by == "train" else f"build:{cell.by}",
@@ -112,7 +113,7 @@ def _cell_place(cell: Work) -> tuple[Any, ...]:
         "d_head": cell.arch.d_head,
         "n_facts": (cell.n_facts or cell.most) if cell.task == "recall" else None,
     }
-    return _row_place(told)
+    return _row_place(row) == _row_place(told)
 
 
 def judge_again(
@@ -127,7 +128,7 @@ def judge_again(
     rows = list(fresh.rows) if fresh else []
     seeds = {_row_place(row): int(row["seeds"]) for row in rows if row["source"] != "published"}
     kept = [row for row in _read(entry, path) if int(row["seeds"]) > seeds.get(_row_place(row), 0)]
-    taken = {_row_place(row): int(row["seeds"]) for row in kept}
+    taken = {_row_place(row) for row in kept}
     mine = [row for row in rows if row["source"] != "published" and _row_place(row) not in taken]
     records = [one for one in (fresh.records if fresh else ()) if _row_place(one) not in taken]
     value = str(entry.record.get("value") or "")
@@ -137,15 +138,15 @@ def judge_again(
     for spec in entry.tables("published"):
         printed += beside(published_rows(entry.folder, spec), own, spec, value)
     table = Table((*records, *(member for row in kept for member in _members(row))), (*own, *printed), value)
-    books = {name: told[name] for name in ("versions", "seconds", "cells", "missing") if name in told}
+    books: dict[str, Any] = {name: told[name] for name in ("versions", "seconds", "cells", "missing") if name in told}
     if fresh is not None:
         cells = entry.cells(quick=quick)
-        left = dict(taken)
+        left = [int(row["seeds"]) for row in kept]
         statuses = dict(known)
         for cell in cells:
-            place = _cell_place(cell)
-            if left.get(place, 0) > 0:
-                left[place] -= 1
+            index = next((i for i, row in enumerate(kept) if left[i] and _covers(row, cell)), None)
+            if index is not None:
+                left[index] -= 1
                 statuses.setdefault(cell.hash, "done")
         spent = sum(float(row["duration"]) * int(row["seeds"]) for row in own if "duration" in row)
         books = books_of(cells, statuses, spent)

@@ -15,7 +15,8 @@ of them (all) hold, fails if too many fail for that, and is undecided otherwise.
 Numbers: series, holding, failing, open, and of the last series bend(_low, _high), twist(_low, _high), bent, slope(_low,
 _high), exponent, r2 and worst (of the line: share of the variance explained, largest departure in units of
 the rise), points, seeds_needed; bend_min, bend_max, slope_min, slope_max, exponent_min, exponent_max over the series;
-widest, the largest end of an interval of the bend, in size; margin; beside_margin, beside_verdict, beside_holding.
+widest, the largest end of an interval of the bend, in size; each, the bends of all series as text; margin;
+beside_margin, beside_verdict, beside_holding.
 """
 
 from __future__ import annotations
@@ -137,6 +138,13 @@ def together(said: list[str], least: float) -> str:
     return "does not hold" if sum(one != "does not hold" for one in said) < needed else "undecided"
 
 
+def _told(where: list[str], own: Mapping[str, Any]) -> str:
+    """The bend of one series, with what sets it apart."""
+    span = "" if own.get("bend_low") is None else f" ({own['bend_low']:+.2f} to {own['bend_high']:+.2f})"
+    place = " and ".join(where).replace("d_model", "d").replace("=", " = ")
+    return f"{own['bend']:+.2f}{span}" + (f" at {place}" if place else "")
+
+
 def _judged(
     series: Sequence[list[Spot]], law: str, margin: float
 ) -> tuple[list[str], list[int | None], list[dict[str, Any]]]:
@@ -152,10 +160,9 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     other = number_of(spec, "beside", 0.2)
     if law not in _DEGREES:
         raise UnknownName("law of a test", law, _DEGREES)
-    series = [
-        [spot for spot in points_of(table, spec, where) if not spot.saturated]
-        for where in split(table, text_list(spec, "by"), text_list(spec, "where"))
-    ]
+    common = text_list(spec, "where")
+    places = split(table, text_list(spec, "by"), common)
+    series = [[spot for spot in points_of(table, spec, where) if not spot.saturated] for where in places]
     said, needs, findings = _judged(series, law, margin)
     numbers: dict[str, Any] = {}
     for own in findings:
@@ -173,6 +180,8 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
             numbers |= {f"{name}_min": min(values), f"{name}_max": max(values)}
     ends = [abs(own[name]) for own in findings for name in ("bend_low", "bend_high") if own.get(name) is not None]
     numbers["widest"] = max(ends, default=None)
+    known = [where[len(common) :] for where, used in zip(places, series, strict=True) if len(used) >= _DEGREES[law] + 2]
+    numbers["each"] = "; ".join(_told(where, own) for where, own in zip(known, findings, strict=True))
     if not said:
         return Verdict("undecided", "too few points below saturation for this law", numbers)
     beside, _, _ = _judged(series, law, other)

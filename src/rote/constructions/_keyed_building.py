@@ -40,7 +40,7 @@ from rote.solvers.keyed.frame import Plan as Sizes
 from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.layers import Body, body_of
 from rote.solvers.keyed.network import exact_steps
-from rote.solvers.keyed.rounding import Rounded
+from rote.solvers.keyed.rounding import formats
 from rote.solvers.keyed.store import Reading, Store, fit_store, levels_of
 
 if TYPE_CHECKING:
@@ -120,11 +120,8 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
     embedding = source.model.model.embed_tokens.weight.double()
     small = 2.0**-7 if job.dtype == "float16" else 2.0**-10
-    # With many keys, levels are too close to each other for that, and groups would have to be far smaller.
     short = [
-        Rounded(body, sizes, patterns.book, vocabulary.marks, embedding, small, dtype).reading(patterns.windows)
-        for dtype in (torch.bfloat16, torch.float16)
-        if len(keys) < _MANY
+        one.reading(patterns.windows) for one in formats(body, sizes, patterns.book, vocabulary.marks, embedding, small)
     ]
     store = _stored(body, sizes, patterns, numbers, embedding, short, rng)
     clock.lap("store")

@@ -134,7 +134,11 @@ def changed_design(
         design, book=book, marks=marks, windows=windows, owners=owner, numbers=numbers,
         shared=np.array(pairs, dtype=np.int64).reshape(-1, 2),
     )  # fmt: skip
-    stored = Stored(book.features(windows), windows[:, 0], draft.levels(np.arange(len(windows))), own)
+    short = draft.formats(embedding)
+    stored = Stored(
+        book.features(windows), windows[:, 0], draft.levels(np.arange(len(windows))), own,
+        lambda rows: [one.reading(windows[rows]) for one in short],
+    )  # fmt: skip
     out = design.windows[gone].reshape(-1, book.reach)
     lost = Stored(book.features(out), out[:, 0], np.zeros((len(out), stored.levels.shape[1])), own)
     store, solved = changed_store(

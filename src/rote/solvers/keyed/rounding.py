@@ -18,9 +18,10 @@ from rote.solvers.keyed.layers import Body
 from rote.solvers.keyed.store import Reading
 from rote.solvers.keyed.tokens import Codebook
 
-__all__ = ["Rounded"]
+__all__ = ["Rounded", "formats"]
 
 _ROWS = 4096
+_DEEP = 2
 
 
 class Rounded:
@@ -84,3 +85,14 @@ class Rounded:
         wide = stream.float()
         scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + body.eps * body.width / self.below.channels.width)
         return weight * (wide * scale).to(self.dtype)
+
+
+def formats(
+    body: Body, plan: Plan, book: Codebook, marks: Marks, embedding: Tensor, small: float
+) -> tuple[Rounded, ...]:
+    """The formats that maps are made for beside float32.
+
+    None with levels of many bits: they are too near to each other, and groups would have to be far smaller.
+    """
+    short = (torch.bfloat16, torch.float16) if plan.depth <= _DEEP else ()
+    return tuple(Rounded(body, plan, book, marks, embedding, small, dtype) for dtype in short)

@@ -17,6 +17,7 @@ from rote.errors import DataError
 
 __all__ = [
     "CHECK",
+    "FEWEST",
     "FILL",
     "Reading",
     "Store",
@@ -44,7 +45,7 @@ _SPREAD, _WIDER = 12.0, 16.0
 """How far from it an unknown key lands, about; farther where there is but one check."""
 _STRAY = 5.0
 """How far from its level."""
-_FEWEST = 8
+FEWEST = 8
 _STEADY = 1e4
 """How much more a difference between formats weighs than a weight."""
 _LARGEST = 24.0
@@ -137,7 +138,7 @@ def fit_store(
             opened = inputs[rows, : width + 1] @ gate
             short = [one.behind(gate, rows) for one in rounded]
             solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng, short)
-            if solution is None and len(rows) <= _FEWEST:
+            if solution is None and len(rows) <= FEWEST:
                 # Too few to part them once more: what keys so near to each other have in common is left to rounding.
                 solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
         if solution is None:

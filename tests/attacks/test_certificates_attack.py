@@ -11,7 +11,7 @@ from attacks.campaign import run
 
 
 def test_no_certificate_is_false() -> None:
-    report = run("certificates", 1, seconds=60, tries=40)
+    report = run("certificates", 1, seconds=600, tries=40)
     assert report.failures == []
     assert report.tries == 40
 

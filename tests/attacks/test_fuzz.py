@@ -9,7 +9,7 @@ from attacks.campaign import run
 
 
 def test_odd_inputs_are_refused_or_read() -> None:
-    report = run("fuzz", 20, seconds=60, tries=400)
+    report = run("fuzz", 20, seconds=600, tries=400)
     assert report.failures == []
     assert report.tries >= 400
     assert set(report.groups) == set(fuzz.GROUPS)

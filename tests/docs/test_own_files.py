@@ -46,7 +46,7 @@ def test_every_file_keeps_its_contract(package: Path) -> None:
     _python(package, "-c", block)
 
 
-def test_the_command_line_finds_them(package: Path, tmp_path: Path) -> None:
+def test_the_command_line_and_the_explorer_find_them(package: Path, tmp_path: Path) -> None:
     birds, model = ["birds.csv", "--tokens", "words"], str(tmp_path / "birds")
     commands = [
         ["plan", *birds],
@@ -60,11 +60,16 @@ from rote.cli.main import run
 for words in {commands!r}:
     print("<command>")
     assert run(words) == 0, words
+print("<command>")
+from rote.web.options import constructions_answer
+for one in constructions_answer()["constructions"]:
+    print(one["construction"], [option["name"] for option in one["options"]])
 """
-    plan, help_page, _, verdict, theorems = _python(package, "-c", code).split("<command>")[1:]
+    plan, help_page, _, verdict, theorems, explorer = _python(package, "-c", code).split("<command>")[1:]
     assert "last_token_table" in plan and "last_token_table" in theorems
     assert "--scale" in help_page and "Options of last_token_table" in help_page
     assert "4 of 4" in verdict
+    assert "last_token_table ['scale']" in explorer and "lookup []" in explorer
 
 
 def test_a_model_without_a_judge_is_run_by_itself_and_the_certificate_says_so(package: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 import rote
 from rote.cli.main import run
+from rote.config import Dtype
 from rote.data import random_facts
 from rote.errors import CapacityError, CheckpointError, DataError, RoteError, UnknownName, UsageError
 
@@ -30,9 +32,15 @@ def _fresh(table: rote.FactTable) -> tuple[str, ...]:
     return next((a, b, c) for a in tokens for b in tokens for c in tokens if (a, b, c) not in known)
 
 
+@cache
+def _built(dtype: Dtype) -> rote.Memory:
+    """Edits leave it as it is."""
+    return rote.build(TABLE, "hashed_table", dtype=dtype)
+
+
 @pytest.fixture(scope="module", params=["bfloat16", "float16", "float32", "float64"])
 def hashed(request: pytest.FixtureRequest) -> rote.Memory:
-    return rote.build(TABLE, "hashed_table", dtype=request.param)
+    return _built(request.param)
 
 
 def test_one_row_of_a_hashed_table_changes_and_no_other_logit(hashed: rote.Memory) -> None:
@@ -67,7 +75,7 @@ def test_what_is_forgotten_leaves_no_trace(hashed: rote.Memory) -> None:
 
 def test_forgotten_answers_come_back_by_chance_only() -> None:
     """Of many forgotten facts about one in C is still said."""
-    memory = rote.build(TABLE, "hashed_table", dtype="bfloat16")
+    memory = _built("bfloat16")
     chosen = list(range(0, 400, 2))
     edited = memory.edit(forget=[TABLE.context_tokens(i) for i in chosen], table=TABLE)
     with torch.no_grad():
@@ -121,7 +129,7 @@ def test_constructions_without_edits_refuse() -> None:
 
 
 def test_what_cannot_be_edited_is_refused_in_a_sentence() -> None:
-    memory = rote.build(TABLE, "hashed_table")
+    memory = _built("float32")
     for changes, error, why in (
         ({}, UsageError, "something to change"),
         ({"set": {FIRST: "nowhere"}}, UnknownName, "nowhere.*build it again from a table that has the fact"),
@@ -309,7 +317,7 @@ def test_bad_files_of_changes(content: str, why: str, tmp_path: Path, capsys: py
 
 
 def test_a_changed_list_of_changes_is_noticed(tmp_path: Path) -> None:
-    memory = rote.build(TABLE, "hashed_table").edit(forget=[FIRST], table=TABLE).save(tmp_path / "model")
+    memory = _built("float32").edit(forget=[FIRST], table=TABLE).save(tmp_path / "model")
     path = memory.folder / "changes.jsonl"
     path.write_bytes(path.read_bytes().replace(b"forget", b"forgot"))
     with pytest.raises(CheckpointError, match=r"changes\.jsonl"):

@@ -50,6 +50,34 @@ def plain_logits(folder: Path, dtype: torch.dtype) -> torch.Tensor:
         return torch.stack([stock(torch.from_numpy(row[row > 0])[None]).logits[0, -1] for row in CONTEXTS])
 
 
+def test_prompts_that_begin_alike_are_run_from_there(folder: Path) -> None:
+    outputs = registry()["llama"].outputs(read_stored(folder, "llama"), "float64", None)
+    contexts = np.array([[a, b, c] for a in (1, 2) for b in (3, 4) for c in range(1, 6)])[::-1]
+    order = outputs.order((contexts,))
+    assert contexts[order].tolist() == sorted(contexts.tolist()), "those that begin alike stand together"
+    lengths: list[int] = []
+    model = outputs._model.model
+    model.embed_tokens.register_forward_hook(lambda _, ids, __: lengths.append(ids[0].numel()))
+    said = outputs.scores((contexts[order],))
+    assert lengths == [8, 20], "four beginnings of two tokens once each, and a token of every prompt"
+    stock = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float64)
+    with torch.no_grad():
+        plain = stock(torch.from_numpy(contexts[order])).logits[:, -1]
+    torch.testing.assert_close(said, plain.float(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_first_losers_are_named_in_whatever_order_facts_are_asked(folder: Path) -> None:
+    contexts = np.array([[a, b] for a in range(5, 0, -1) for b in range(5, 0, -1)])
+    with torch.no_grad():
+        stock = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
+        said = stock(torch.from_numpy(contexts)).logits[:, -1].argmax(-1).numpy()
+    facts = FactTable(contexts, np.where(said == 1, 2, 1), WORDS)
+    verdict = judge(read_stored(folder, "llama"), facts, "float32")
+    assert verdict.n_failed == len(contexts)
+    first = [(i + 1, facts.text(contexts[i])) for i in range(len(verdict.failures))]
+    assert [(failure.fact, failure.context) for failure in verdict.failures] == first
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 def test_contexts_are_prompts_without_padding(folder: Path, dtype: str) -> None:
     wanted = plain_logits(folder, getattr(torch, dtype))

@@ -47,6 +47,10 @@ class Outputs:
             if self.advance is not None:
                 self.advance(stop)
 
+    def order(self, inputs: Inputs) -> Any:
+        """Numbers of the facts in the order in which they are asked with the least work; None: as they stand."""
+        return None
+
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         """Leads of integer targets, (B,) or (B, S), and what the model says, of the same shape."""
         raise self.refusal("one right answer")

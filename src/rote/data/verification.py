@@ -227,17 +227,23 @@ class Tally:
         self.min_margin = math.inf
         self.failures: list[Failure] = []
 
-    def add(self, first: int, margins: Any, told: Callable[[int], tuple[str, str, str]]) -> None:
-        """Margins of the facts from `first` on; `told(row)` gives context, expected and said of a lost one."""
+    def add(self, first: Any, margins: Any, told: Callable[[int], tuple[str, str, str]]) -> None:
+        """Margins of the facts from `first` on, or of these facts; `told(row)` gives context, expected and said of a
+        lost one. Of all that are lost the first ones are kept, in whatever order they come in."""
         import numpy as np
+
+        facts = np.asarray(first) if np.ndim(first) else np.arange(first, first + len(margins))
 
         # What is not a number counts as a loss without bound.
         known = np.where(np.isnan(margins), -np.inf, margins)
         lost = np.flatnonzero(~(known > 0))
         self.n_failed += len(lost)
         self.min_margin = min(self.min_margin, float(known.min()))
-        for row in lost[: SHOWN_FAILURES - len(self.failures)].tolist():
-            self.failures.append(Failure(first + row + 1, *told(row), float(known[row])))
+        for row in lost[np.argsort(facts[lost], kind="stable")][:SHOWN_FAILURES].tolist():
+            number = int(facts[row]) + 1
+            if len(self.failures) < SHOWN_FAILURES or number < self.failures[-1].fact:
+                self.failures.append(Failure(number, *told(row), float(known[row])))
+                self.failures = sorted(self.failures, key=lambda one: one.fact)[:SHOWN_FAILURES]
 
     def result(self, table: Table, outputs: Outputs, dtype: str, max_error: float | None = None) -> Verification:
         return Verification(
@@ -265,9 +271,13 @@ def score_leads(
     import numpy as np
 
     tally = Tally()
+    whole = table.inputs(slice(0, table.n_facts))
+    order = outputs.order(whole)
     for part in outputs.parts(table.n_facts):
-        goals = targets[part]
-        answers = outputs.leads(table.inputs(part), goals)
+        facts = np.arange(part.start, part.stop) if order is None else order[part]
+        goals = targets[facts]
+        inputs = table.inputs(part) if order is None else tuple(array[facts] for array in whole)
+        answers = outputs.leads(inputs, goals)
         leads, said = (np.asarray(array).reshape(len(goals), -1) for array in answers)
         leads = leads.astype(np.float64)
         at = np.where(np.isnan(leads), -np.inf, leads).argmin(axis=1)
@@ -275,14 +285,14 @@ def score_leads(
         worst, wanted, instead = leads[rows, at], goals.reshape(len(goals), -1)[rows, at], said[rows, at]
 
         def told(
-            row: int, start: int = part.start, wanted: Any = wanted, instead: Any = instead
+            row: int, facts: Any = facts, wanted: Any = wanted, instead: Any = instead
         ) -> tuple[str, str, str]:
             answer = int(instead[row])
             return (
-                context_text(start + row),
+                context_text(int(facts[row])),
                 target_text(int(wanted[row])),
                 "no answer" if answer < 0 else target_text(answer),
             )
 
-        tally.add(part.start, worst, told)
+        tally.add(facts, worst, told)
     return tally.result(table, outputs, dtype)

@@ -1,7 +1,8 @@
 """The judge of stock checkpoints, who goes the way of every user: text in, AutoTokenizer, generate, text out.
 
 A context is typed as the tokenizer of the directory separates tokens, without padding, one length at a time. A fact is
-recalled if the text that comes out is its target, and its score leads.
+recalled if the text that comes out is its target, and its score leads. Prompts that begin alike share the work on their
+beginnings, by the library's own cache of prompts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["judge"]
 
 
+_LONGEST_SORTED = 128
+"""Tokens of a context up to which sorting facts is quick."""
+
+
 class SpokenScores(Scores):
     """Scores of every token after a text, and the token that the text which follows spells."""
 
@@ -40,6 +45,14 @@ class SpokenScores(Scores):
         self._spoken: dict[int, int] = {}
         self._folder = folder
 
+    def order(self, inputs: Inputs) -> Any:
+        """By length, and prompts that begin alike side by side."""
+        (contexts,) = inputs
+        if contexts.shape[1] > _LONGEST_SORTED:
+            return None
+        padded = (contexts == self._ids.get(PAD, -1)).sum(axis=1)
+        return np.lexsort((*contexts.T[::-1], padded))
+
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         """A target whose text does not come out has lost without bound, whatever its score is."""
         leads, rivals = super().leads(inputs, targets)
@@ -49,21 +62,22 @@ class SpokenScores(Scores):
     def _logits(self, contexts: Tensor) -> Tensor:
         import torch
 
-        prompts = [self._read(row) for row in contexts.tolist()]
+        prompts = self._read(contexts.tolist())
         self._said = np.full(len(prompts), -1, dtype=np.int64)
         scores: Tensor | None = None
         for length in sorted({len(ids) for ids in prompts if ids}):
             rows = [i for i, ids in enumerate(prompts) if ids is not None and len(ids) == length]
-            batch = torch.tensor([prompts[i] for i in rows])
-            out = self._generated(batch, torch.ones_like(batch))
+            out = self._generated(torch.tensor([prompts[i] for i in rows]))
             if scores is None:
                 scores = out.logits[0].new_full((len(prompts), out.logits[0].shape[1]), float("nan"))
             scores[rows] = out.logits[0]
             self._said[rows] = [self._spelled(int(i)) for i in out.sequences[:, -1]]
         return torch.full((len(prompts), len(self._tokens)), float("nan")) if scores is None else scores
 
-    def _generated(self, batch: Tensor, mask: Tensor) -> Any:
+    def _generated(self, batch: Tensor) -> Any:
         """One more token, as the directory's own settings have it."""
+        import torch
+
         settings = self._model.generation_config
         if settings.do_sample or (settings.num_beams or 1) > 1:
             raise CheckpointError(
@@ -72,22 +86,51 @@ class SpokenScores(Scores):
             )
         more: dict[str, Any] = {"max_new_tokens": 1, "return_dict_in_generate": True, "output_logits": True}
         try:
-            return self._model.generate(input_ids=batch, attention_mask=mask, **more)
+            more["past_key_values"] = self._begun(batch)
+            return self._model.generate(input_ids=batch, attention_mask=torch.ones_like(batch), **more)
         except Exception as error:  # settings that the library cannot go by
             raise CheckpointError(
                 f"transformers cannot generate with {self._folder}: {first_line(error)}; its generation_config.json "
                 "was altered, build it again."
             ) from error
 
-    def _read(self, row: Sequence[int]) -> list[int] | None:
-        """What the tokenizer makes of a context as one types it; None where it refuses the text."""
-        *first, last = [self._tokens[i] for i in row if self._tokens[i] != PAD]
-        text = self._between.join(first) + (self._before_last if first else "") + last
+    def _begun(self, batch: Tensor) -> Any:
+        """What the library keeps of the beginnings of these prompts, each run once; None where few begin alike."""
+        import torch
+
+        n_rows, length = batch.shape
+        differs = torch.zeros(n_rows, dtype=torch.bool)
+        differs[0] = True
+        fewest, shared, firsts = 0.8 * n_rows * length, 0, differs
+        for n in range(1, length):
+            differs = differs | torch.cat([differs[:1], batch[1:, n - 1] != batch[:-1, n - 1]])
+            tokens = n * int(differs.sum()) + (length - n) * n_rows
+            if tokens < fewest:
+                fewest, shared, firsts = tokens, n, differs
+        if not shared:
+            return None
+        cache = self._model(input_ids=batch[firsts, :shared], use_cache=True, logits_to_keep=1).past_key_values
+        cache.batch_select_indices(firsts.cumsum(0) - 1)
+        return cache
+
+    def _read(self, contexts: Sequence[Sequence[int]]) -> list[list[int] | None]:
+        """What the tokenizer makes of contexts as one types them; None where it refuses a text."""
+        texts = [self._typed(row) for row in contexts]
+        try:
+            return list(self._tokenizer(texts)["input_ids"])
+        except Exception:  # the library has no class for an unknown word
+            return [self._read_alone(text) for text in texts]
+
+    def _read_alone(self, text: str) -> list[int] | None:
         try:
             ids: list[int] = self._tokenizer(text)["input_ids"]
-        except Exception:  # the library has no class for an unknown word
+        except Exception:
             return None
         return ids
+
+    def _typed(self, row: Sequence[int]) -> str:
+        *first, last = [self._tokens[i] for i in row if self._tokens[i] != PAD]
+        return self._between.join(first) + (self._before_last if first else "") + last
 
     def _spelled(self, token: int) -> int:
         """The number of the text that a token is decoded to; -1 where it is none of the table's."""

@@ -284,9 +284,7 @@ def score_leads(
         rows = np.arange(len(goals))
         worst, wanted, instead = leads[rows, at], goals.reshape(len(goals), -1)[rows, at], said[rows, at]
 
-        def told(
-            row: int, facts: Any = facts, wanted: Any = wanted, instead: Any = instead
-        ) -> tuple[str, str, str]:
+        def told(row: int, facts: Any = facts, wanted: Any = wanted, instead: Any = instead) -> tuple[str, str, str]:
             answer = int(instead[row])
             return (
                 context_text(int(facts[row])),

@@ -279,7 +279,20 @@ class Plans(Shown, Sequence[Plan]):
         return Sheet(
             f"Smallest shapes for {self._asked}",
             grids=(Grid(columns, tuple(rows)),),
-            notes=(*said, counted, taken, *self._built_by_name, *notes),
+            notes=(*said, counted, taken, *self._built_by_name, *self._left_out, *notes),
+        )
+
+    @property
+    def _left_out(self) -> tuple[str, ...]:
+        """What a head that shares the embedding would spare, which no model of rote's own has."""
+        known = constructions.registry()
+        apart = [one for one in self.plans if one.counts == DENSE and known[one.construction].arch == "rote"]
+        spared = [f"{one.construction} {one.architecture.count('full').unembedding:,}" for one in apart]
+        if not spared:
+            return ()
+        return (
+            f"Left out: a head that shares the embedding. It would spare {', '.join(spared)}, where no answer stands "
+            "in a context.",
         )
 
     @property

@@ -98,15 +98,22 @@ def test_words_and_characters(tmp_path: Path) -> None:
         ('a,b\nx,"y\n', "row that starts on line 2 is not valid CSV"),
         ('a,b\nx,"y"z\n', "line 2 is not valid CSV"),
         (b"a,b\nx,y\nz,\xff\n", "line 3: byte 0xff at offset 10 is not UTF-8"),
-        (CITIES.encode("utf-16"), "byte 0xff at offset 0"),
+        (CITIES.encode("utf-16"), "UTF-16, as spreadsheets write Unicode text"),
         (b"a,b\nx,y\0\n", "line 2: NUL byte at offset 7"),
         ("a,b\nx,<pad>\n", r"row 1 \(line 2\): column 'b' holds '<pad>'"),
         ("a,b,c\nx,<pad>,y\n", r"row 1 \(line 2\): a cell is '<pad>'"),
+        (f"a,b\n{'x' * 200_000},y\n", "a cell goes on for more than 131,072 characters"),
+        ('"sep=|"\na|b\nx|\n', r"line 3\): column 'b' holds nothing"),
     ],
 )
 def test_bad_csv_is_refused_with_its_place(tmp_path: Path, text: str | bytes, words: str) -> None:
     with pytest.raises(DataError, match=words):
         read_facts(put(tmp_path, text))
+
+
+def test_a_spreadsheet_may_say_what_cuts_its_lines(tmp_path: Path) -> None:
+    table, _ = read_facts(put(tmp_path, "sep=;\r\nkey;answer\r\na,b;1\r\nc;2\r\n"))
+    assert [table.fact_text(i) for i in range(2)] == ["(a,b) -> 1", "(c) -> 2"]
 
 
 @pytest.mark.parametrize(

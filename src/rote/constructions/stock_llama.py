@@ -58,7 +58,7 @@ class _Construction(Construction["FactTable", StockLlama]):
             )  # fmt: skip
             params = stock.params(arch.vocab)
             shared = arch.vocab * arch.d_model
-            note = f"planned with a head that shares the embedding, as rote's own do not: {shared:,} fewer"
+            note = f"planned with a head that shares the embedding, which spares {shared:,}"
             return Plan(self.key, arch, params, stored_bytes(params, dtype), table.n_facts, note, dtype=dtype)
 
         if shape.n_heads is not None and shape.d_model is not None:

@@ -78,6 +78,8 @@ def read_plain(path: Path, *, most: int = MOST_BYTES, refuse: type[RoteError] = 
 def check_text(data: bytes, source: str, refuse: type[RoteError] = DataError) -> bytes:
     """The bytes without a byte-order mark; refuses what is not UTF-8 text. Decodes piece by piece to spare memory."""
     remedy = "save the file as UTF-8 text"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise refuse(f"{source} is UTF-16, as spreadsheets write Unicode text; {remedy} (CSV UTF-8).")
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(data), _CHUNK_BYTES):
         piece = data[start : start + _CHUNK_BYTES]

@@ -75,7 +75,15 @@ def read_text(data: bytes, source: str, kind: str) -> RawRows:
     data = check_text(data, source)
     if kind == "jsonl":
         return read_jsonl(data, source)
+    note = _SEPARATOR_NOTE.match(data) if kind == "csv" else None
+    if note is not None:
+        # Blanked, not cut off, so that line numbers stay those of the file.
+        return read_separated(b"\n" + data[note.end() :], source, note[1].decode())
     return read_separated(data, source, _separator(data) if kind == "csv" else SEPARATORS[kind])
+
+
+_SEPARATOR_NOTE = re.compile(rb'"?sep=([,;|\t])"?\r?\n', re.IGNORECASE)
+"""A first line by which spreadsheets tell each other what cuts the lines."""
 
 
 def _separator(data: bytes) -> str:

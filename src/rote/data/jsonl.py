@@ -111,7 +111,7 @@ def _cells(
                 cells.append(_json_cell(value))
             except ValueError as error:
                 raise DataError(
-                    f"{source}: line {line}: column {name!r} cannot be a cell ({error}): {str(value)[:60]!r}; "
-                    "replace it by a string or a finite number."
+                    f"{source}: line {line}: column {name!r} cannot be a cell ({error}); replace it by a string or "
+                    "a finite number, or give every part of it a column of its own."
                 ) from None
         yield cells

@@ -132,8 +132,12 @@ def _numbered(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
+            why, remedy = str(error), "check its quotes"
+            if "field limit" in why:
+                why = f"a cell goes on for more than {csv.field_size_limit():,} characters"
+                remedy = "close its quotes, or shorten it"
             raise DataError(
-                f"{source}: the row that starts on line {line} is not valid CSV ({error}); check its quotes."
+                f"{source}: the row that starts on line {line} is not valid CSV ({why}); {remedy}."
             ) from None
         if row:
             yield line, row

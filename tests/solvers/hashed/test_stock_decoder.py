@@ -105,6 +105,13 @@ def test_heads_see_one_place(context: int, dtype: str) -> None:
         assert sharpness([context], context, turn, dtype) is not None
 
 
+@pytest.mark.parametrize("context", [20, 30, 40])
+def test_prompts_of_every_length_are_read_in_bfloat16(context: int) -> None:
+    turn = narrowest_turns(context, "bfloat16")[0]
+    # A start token makes the longest one longer.
+    assert sharpness(range(1, context + 2), context, turn, "bfloat16") is not None
+
+
 def test_heads_that_see_two_places_alike_are_refused() -> None:
     assert sharpness([60], 60, Turn(2), "bfloat16") is None
 

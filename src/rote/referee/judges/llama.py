@@ -30,6 +30,8 @@ __all__ = ["judge"]
 
 _LONGEST_SORTED = 128
 """Tokens of a context up to which sorting facts is quick."""
+_ONE_RUN = 64.0
+"""Tokens that are as much work as it is to run the layers at all."""
 
 
 class SpokenScores(Scores):
@@ -98,19 +100,20 @@ class SpokenScores(Scores):
         """What the library keeps of the beginnings of these prompts, each run once; None where few begin alike."""
         import torch
 
-        n_rows, length = batch.shape
-        differs = torch.zeros(n_rows, dtype=torch.bool)
-        differs[0] = True
-        fewest, shared, firsts = 0.8 * n_rows * length, 0, differs
-        for n in range(1, length):
-            differs = differs | torch.cat([differs[:1], batch[1:, n - 1] != batch[:-1, n - 1]])
-            tokens = n * int(differs.sum()) + (length - n) * n_rows
-            if tokens < fewest:
-                fewest, shared, firsts = tokens, n, differs
-        if not shared:
-            return None
-        cache = self._model(input_ids=batch[firsts, :shared], use_cache=True, logits_to_keep=1).past_key_values
-        cache.batch_select_indices(firsts.cumsum(0) - 1)
+        firsts = [torch.arange(len(batch)) == 0]
+        for column in batch.T[:-1]:
+            firsts.append(firsts[-1] | torch.cat([firsts[0][:1], column[1:] != column[:-1]]))
+        stops = _stops([int(first.sum()) for first in firsts[1:]] + [len(batch)])
+        cache, before, at = None, firsts[0], 0
+        for stop in stops:
+            rows = firsts[stop]
+            if cache is not None:
+                cache.batch_select_indices((before.cumsum(0) - 1)[rows])
+            tokens = batch[rows, at:stop]
+            cache = self._model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            cache, before, at = cache.past_key_values, rows, stop
+        if cache is not None:
+            cache.batch_select_indices(before.cumsum(0) - 1)
         return cache
 
     def _read(self, contexts: Sequence[Sequence[int]]) -> list[list[int] | None]:
@@ -137,6 +140,18 @@ class SpokenScores(Scores):
         if token not in self._spoken:
             self._spoken[token] = self._ids.get(str(self._tokenizer.decode([token], skip_special_tokens=True)), -1)
         return self._spoken[token]
+
+
+def _stops(counts: Sequence[int]) -> list[int]:
+    """Where to stop on the way to whole prompts so that the fewest tokens are run, if `counts[n - 1]` beginnings of n
+    tokens differ: at each stop all of them go on together, for what is as much work as some tokens more."""
+    length = len(counts)
+    least, way = [0.0], [list[int]()]
+    for n in range(1, length + 1):
+        tokens, last = min((least[m] + (n - m) * counts[n - 1] + _ONE_RUN, m) for m in range(n))
+        least.append(tokens)
+        way.append([*way[last], n])
+    return way[length][:-1]
 
 
 class LlamaJudge(Judge):

@@ -25,7 +25,9 @@ SATURATED = 110.0
 LARGEST = {"bfloat16": 2.0**13, "float16": 2.0**15, "float32": 2.0**30, "float64": 2.0**30}
 """Scores up to this size are finite, and differences of 110 between them are not lost by rounding."""
 WIDTHS = (2, 4, 6, 8, 10, 12, 16)
-THETAS = (10000.0, 3000.0, 1000.0, 100.0, 1e5, 1e6)
+THETAS = (10000.0, 3000.0, 1000.0, 100.0, 1e5, 1e6, 30.0, 5.6)
+"""The library's own, and others that tell more places apart; the last two read prompts of every length up to 30 and 40
+in bfloat16."""
 EVERY_LENGTH = 48
 """Up to this context length, a plan makes sure that prompts of every length are read well."""
 
@@ -97,7 +99,8 @@ def clear_turn(context: int, d_head: int, dtype: str, *, missing: bool) -> Turn 
 
     Contexts that are not too long are to be read well in prompts of every length.
     """
-    every = range(1, context + 1) if context <= EVERY_LENGTH else (context,)
+    # A start token makes prompts one longer.
+    every = range(1, context + 2) if context <= EVERY_LENGTH else (context,)
     for theta in THETAS:
         turn = Turn(d_head, theta)
         if sharpness(every, context, turn, dtype, missing=missing) is not None:

@@ -179,7 +179,7 @@ TABLES: dict[str, tuple[Callable[[], Rows], str, str, str]] = {
 
 
 def write(rows: Rows, kind: str, file: Path) -> None:
-    """The file as other programs write it: `excel` is a spreadsheet's export, with a mark in front and long line ends."""
+    """The file as other programs write it: `excel` is a spreadsheet's export, byte-order mark and all."""
     if kind == "jsonl":
         text = "".join(json.dumps({"key": key, "answer": answer}, ensure_ascii=False) + "\n" for key, answer in rows)
     else:
@@ -233,7 +233,8 @@ def main(args: list[str]) -> int:
     chosen = [name for name in args if name in TABLES] or list(TABLES)
     print("| table | file | tokens | facts | construction | parameters | recalled | build CPU s | peak GB |")
     print("|" + "---|" * 9)
-    return 0 if all([row(name, more) for name in chosen]) else 1
+    fine = [row(name, more) for name in chosen]
+    return 0 if all(fine) else 1
 
 
 if __name__ == "__main__":

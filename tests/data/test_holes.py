@@ -76,11 +76,24 @@ def test_a_weight_has_no_token_that_could_stand_for_it(tmp_path: Path) -> None:
 def test_sequences_and_distributions_settle_holes_too(tmp_path: Path) -> None:
     pairs = written(tmp_path, "a,b,y,z\n1,2,3,4\n5,,6,7\n")
     assert rote.read(pairs, kind="sequences", target="y,z", on_missing="skip").n_facts == 1
-    assert rote.read(pairs, target="y,z", on_missing="skip").n_facts == 2
+    assert rote.read(pairs, target="y,z", columns="a,b", on_missing="skip").n_facts == 2
     counts = written(tmp_path, "a,next,count\nx,1,2\nx,2,3\n,1,1\n")
     table = rote.read(counts, on_missing="skip")
     assert (table.kind, table.n_facts) == ("distributions", 1)
     assert rote.read(counts, on_missing="token").n_facts == 2
+
+
+def test_a_first_column_that_tells_rows_apart_is_the_key_of_several_answers(tmp_path: Path) -> None:
+    path = written(tmp_path, "code,name,kind,way\n0A,alpha,x,L\n0B,beta,y,L\n0C,beta,x,R\n")
+    table = rote.read(path, target="name,kind")
+    assert ("0A", "name") in facts_of(table)
+    assert table.reading is not None and (table.reading.key, table.reading.unread) == ("code", ("way",))
+    whole = rote.read(path, target="name,kind", columns="code,way")
+    assert ("0A", "L", "name") in facts_of(whole)
+    assert whole.reading is not None and whole.reading.unread == ()
+    # A later column may tell rows apart by accident.
+    other = rote.read(written(tmp_path, "way,code,name,kind\nL,0A,alpha,x\nL,0B,beta,y\n"), target="name,kind")
+    assert ("L", "0A", "name") in facts_of(other)
 
 
 def test_several_targets_are_properties(tmp_path: Path) -> None:

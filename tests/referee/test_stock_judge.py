@@ -15,6 +15,7 @@ import torch
 from rote.data import PAD, FactTable, Vocabulary
 from rote.errors import CheckpointError
 from rote.referee import Stored, judge, read_stored, registry
+from rote.referee.judges.llama import SpokenScores
 
 transformers = pytest.importorskip("transformers")
 
@@ -56,10 +57,10 @@ def test_prompts_that_begin_alike_are_run_from_there(folder: Path) -> None:
     order = outputs.order((contexts,))
     assert contexts[order].tolist() == sorted(contexts.tolist()), "those that begin alike stand together"
     lengths: list[int] = []
-    model = outputs._model.model
-    model.embed_tokens.register_forward_hook(lambda _, ids, __: lengths.append(ids[0].numel()))
+    assert isinstance(outputs, SpokenScores)
+    outputs._model.model.embed_tokens.register_forward_hook(lambda _, ids, __: lengths.append(ids[0].numel()))
     said = outputs.scores((contexts[order],))
-    assert lengths == [8, 120], "four beginnings of two tokens once each"
+    assert lengths == [60, 100], "twenty beginnings of three tokens once each, and one token of every prompt"
     stock = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float64)
     with torch.no_grad():
         plain = stock(torch.from_numpy(contexts[order])).logits[:, -1]

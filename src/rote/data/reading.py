@@ -148,6 +148,8 @@ class Reading:
     """The column of counts or weights in use."""
     key: str | None = None
     """A context column of several that tells all rows apart by itself, where nobody said what the columns are."""
+    unread: tuple[str, ...] = ()
+    """Columns that are left out, as the key alone tells rows apart and several others are answers."""
 
     @property
     def properties(self) -> tuple[str, ...]:

@@ -32,21 +32,32 @@ class Roles:
     """The target columns of the file."""
     key: str | None = None
     """A context column that tells all rows apart by itself, where nobody said what the columns are."""
+    unread: tuple[str, ...] = ()
+    """Columns that are left out, as the key alone tells rows apart and several others are answers."""
 
     @classmethod
     def of(cls, raw: RawRows, choices: Choices) -> Roles:
         if choices.target is None or len(choices.target) == 1:
             target, columns = raw.roles(choices.one_target, choices.columns, choices.weight)
-            key = None
-            if choices.target is None and choices.columns is None and len(columns) > 1:
-                key = next((name for name in columns if raw.frame[name].n_unique() == len(raw.frame)), None)
+            key = _telling(raw, columns) if choices.target is None and choices.columns is None else None
             return cls(raw, columns, target, (), columns, (target,), key)
         keys, targets = raw.key_and_properties(choices.target, choices.columns, choices.weight)
+        # Only the first column: one further on, such as a population, may tell rows apart by accident.
+        key = keys[0] if choices.columns is None and _telling(raw, keys) == keys[0] else None
+        unread = () if key is None else tuple(name for name in keys if name != key)
+        keys = keys if key is None else (key,)
         if choices.on_missing == "error":
             # Before the columns are put under one another, so that they have their own names.
             refuse_holes(raw, [*keys, *targets])
         name, value = (_unused(word, raw.columns) for word in ("property", "value"))
-        return cls(raw.unpivoted(targets, name, value), (*keys, name), value, (name,), keys, targets)
+        return cls(raw.unpivoted(targets, name, value), (*keys, name), value, (name,), keys, targets, key, unread)
+
+
+def _telling(raw: RawRows, columns: Sequence[str]) -> str | None:
+    """The first of several columns that tells all rows apart by itself."""
+    if len(columns) < 2:
+        return None
+    return next((name for name in columns if raw.frame[name].n_unique() == len(raw.frame)), None)
 
 
 def _unused(word: str, names: Sequence[str]) -> str:

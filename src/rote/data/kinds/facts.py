@@ -187,6 +187,7 @@ class FactTable(TokenTable):
             target=roles.targets,
             weight=choices.weight,
             key=roles.key,
+            unread=roles.unread,
         )
         return dataclasses.replace(table, reading=reading, places=places)
 

@@ -64,7 +64,7 @@ function token() {
   show($("#columns"), columns.length ? h("div", { class: "row wrap columns" },
     h("fieldset", {}, h("legend", {}, "Context"), others.map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: chosen.includes(c), onchange: (e) => {
       const next = others.filter((d) => (d === c ? e.target.checked : chosen.includes(d)));
-      change({ columns: next.length && next.length < others.length ? next : null });
+      change({ columns: next.length ? next : null });
     } }), c))),
     select("Target", columns.map((c) => [c, c]), target[0], (v) => change({ target: [v], columns: null })),
     further.length > 1 && !weight ? h("fieldset", {}, h("legend", {}, "Further answers"), further.map((c) => h("label", { class: "check" }, h("input", { type: "checkbox", checked: target.includes(c), onchange: (e) => {
@@ -74,7 +74,7 @@ function token() {
     columns.length > 2 ? select("Counts", [["", "none"], ...columns.map((c) => [c, c])], weight, (v) => change({ weight: v || null, columns: null })) : null,
     select("Contradictions", [["error", "refuse"], ["first", "keep the first"], ["last", "keep the last"]], state.on_conflict, (v) => change({ on_conflict: v })),
     select("Empty cells", [["error", "refuse"], ["skip", "leave the row out"], ["token", "a token for them"]], state.on_missing, (v) => change({ on_missing: v }))) : null,
-    read?.key ? h("p", { class: "hint" }, `“${read.key}” alone tells all rows apart. `, h("button", { class: "link", type: "button", onclick: () => change({ target: columns.filter((c) => c !== read.key && c !== weight), columns: null }) }, "Make each of the other columns an answer")) : null);
+    read?.key && !read.unread?.length ? h("p", { class: "hint" }, `“${read.key}” alone tells all rows apart. `, h("button", { class: "link", type: "button", onclick: () => change({ target: columns.filter((c) => c !== read.key && c !== weight), columns: null }) }, "Make each of the other columns an answer")) : null);
 }
 
 const check = newest(async () => {

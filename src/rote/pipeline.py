@@ -110,55 +110,63 @@ def build(
     chosen = fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
     # What does not fit into the comfort of `auto` has its turn where nothing else has succeeded.
     planned = smallest_first(chosen, shape, dtype, attempts)
-    for late, (choice, plan) in itertools.chain(
-        zip(itertools.repeat(False), planned), ((True, one) for one in postponed)
-    ):
-        if sum(one.recall is not None for one in attempts) >= _MOST_ATTEMPTS:
-            break
-        construction = choice.construction
-        number = construction.check_format(dtype)
-        # Every attempt starts from the seed, so that naming the construction and the shape gives the same weights.
-        generator, seed = _as_generator(rng)
-        wanted = partial or keep_best
-        job = Job(
-            choice.table, plan.architecture, choice.options, number, generator, progress, wanted, shape, workplace
-        )
-        if attempt is not None:
-            attempt(_next_attempt(plan, attempts))
-        try:
-            left = max(_SHORT, MOST_SECONDS - spent) if len(chosen) > 1 else math.inf
-            spent += _affordable(construction, choice.table, plan, most if late else budget, left)
-            construction.admit(job)
-            memory, verdict = certified(construction, job, construction.build(job), seed)
-        except KeyboardInterrupt:
-            if keep_best and any(one.memory is not None for one in attempts):
-                return best_or_refusal(table, attempts, partial=True)
-            raise
-        except FactsLost as error:
-            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} {error}", recall=error.recall))
-            continue
-        except RoteError as error:
-            if len(chosen) == 1 and not isinstance(error, TooLarge):
-                raise
-            over = plan if isinstance(error, TooLarge) else None
-            if over is not None and not late and budget < most:
-                postponed.append((choice, plan))
-            attempts.append(Refused(reason(construction, error), error, plan=over))
-            continue
-        except (MemoryError, RuntimeError) as error:
-            if len(chosen) == 1 or not out_of_memory(error):
-                raise
-            attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} ran out of memory"))
-            continue
-        if verdict.firm:
-            free = not shape.given and not options
-            progress("look at what was not tried", 0, 0, None)
-            return with_reason(memory, plan, attempts, table, arch, dtype, free=free) if with_ == "auto" else memory
-        attempts.append(
-            Refused(
-                f"{construction.key} with {words(plan.architecture)} {verdict.summary()}", None, memory, verdict.recall
+    try:
+        for late, (choice, plan) in itertools.chain(
+            zip(itertools.repeat(False), planned), ((True, one) for one in postponed)
+        ):
+            if sum(one.recall is not None for one in attempts) >= _MOST_ATTEMPTS:
+                break
+            construction = choice.construction
+            number = construction.check_format(dtype)
+            # Every attempt starts from the seed, so that naming the construction and the shape gives the same weights.
+            generator, seed = _as_generator(rng)
+            wanted = partial or keep_best
+            job = Job(
+                choice.table, plan.architecture, choice.options, number, generator, progress, wanted, shape, workplace
             )
-        )
+            if attempt is not None:
+                attempt(_next_attempt(plan, attempts))
+            try:
+                left = max(_SHORT, MOST_SECONDS - spent) if len(chosen) > 1 else math.inf
+                spent += _affordable(construction, choice.table, plan, most if late else budget, left)
+                construction.admit(job)
+                memory, verdict = certified(construction, job, construction.build(job), seed)
+            except FactsLost as error:
+                attempts.append(
+                    Refused(f"{construction.key} with {words(plan.architecture)} {error}", recall=error.recall)
+                )
+                continue
+            except RoteError as error:
+                if len(chosen) == 1 and not isinstance(error, TooLarge):
+                    raise
+                over = plan if isinstance(error, TooLarge) else None
+                if over is not None and not late and budget < most:
+                    postponed.append((choice, plan))
+                attempts.append(Refused(reason(construction, error), error, plan=over))
+                continue
+            except (MemoryError, RuntimeError) as error:
+                if len(chosen) == 1 or not out_of_memory(error):
+                    raise
+                attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} ran out of memory"))
+                continue
+            if verdict.firm:
+                free = not shape.given and not options
+                progress("look at what was not tried", 0, 0, None)
+                return with_reason(memory, plan, attempts, table, arch, dtype, free=free) if with_ == "auto" else memory
+            attempts.append(
+                Refused(
+                    f"{construction.key} with {words(plan.architecture)} {verdict.summary()}",
+                    None,
+                    memory,
+                    verdict.recall,
+                )
+            )
+    except KeyboardInterrupt:
+        if not keep_best:
+            raise
+        if not any(one.memory is not None for one in attempts):
+            raise KeyboardInterrupt("before an attempt was finished that could be kept") from None
+        return best_or_refusal(table, attempts, partial=True)
     return best_or_refusal(table, attempts, partial)
 
 

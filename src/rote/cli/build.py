@@ -9,7 +9,7 @@ import typer
 
 from rote.cli._gather import construction_options, gather, refuse_foreign, shape_options, source_options
 from rote.cli._interrupts import ending_soon
-from rote.cli._output import JsonOption, emit_json
+from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
 from rote.cli._source import read
@@ -81,28 +81,33 @@ def build(
     refuse_existing(output, force)
     refuse_foreign(with_, options)
     table = read(source, choices, kind=kind_for(with_, options), named=with_ != "auto")
-    with ending_soon(patient=keep_best), display(table.n_facts, enabled=not as_json) as progress:
-        memory = pipeline.build(
-            table,
-            with_,
-            n_heads=shape.n_heads,
-            d_model=shape.d_model,
-            d_head=shape.d_head,
-            d_mlp=shape.d_mlp,
-            dtype=dtype,
-            arch=arch,
-            options=options,
-            rng=seed,
-            partial=partial,
-            drop_unfit=drop_unfit,
-            keep_best=keep_best,
-            max_memory=max_memory,
-            progress=progress,
-            attempt=progress.attempt,
-        )
-        if without is not None:
-            rows = read(without, choices, kind=table.kind, named=True)
-            memory = memory.without(tokens_of(rows), table=table)
+    try:
+        with ending_soon(patient=keep_best), display(table.n_facts, enabled=not as_json) as progress:
+            memory = pipeline.build(
+                table,
+                with_,
+                n_heads=shape.n_heads,
+                d_model=shape.d_model,
+                d_head=shape.d_head,
+                d_mlp=shape.d_mlp,
+                dtype=dtype,
+                arch=arch,
+                options=options,
+                rng=seed,
+                partial=partial,
+                drop_unfit=drop_unfit,
+                keep_best=keep_best,
+                max_memory=max_memory,
+                progress=progress,
+                attempt=progress.attempt,
+            )
+            if without is not None:
+                rows = read(without, choices, kind=table.kind, named=True)
+                memory = memory.without(tokens_of(rows), table=table)
+    except KeyboardInterrupt as stopped:
+        if str(stopped):
+            console(stderr=True).print(f"Stopped {stopped}.", markup=False)
+        raise
     memory = memory.save(output, force=force)
     if as_json:
         emit_json(memory.certificate.to_dict())

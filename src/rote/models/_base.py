@@ -230,6 +230,11 @@ class Model(ABC):
         """What the model said to a text before facts were written into it; None for models that were never without."""
         return None
 
+    def speak(self, words: Sequence[str], heard: Callable[[str], None], *, before: bool = False) -> str:
+        """Go on from a text, and tell `heard` what was said so far after every token; `before` as it was before facts
+        were written into the model."""
+        raise UsageError(f"a model of the kind {self.kind} answers at once; ask it.")
+
     def trials(self, certificate: Mapping[str, Any]) -> dict[str, str]:
         """Questions beside the facts that are worth asking, each with a word for what it is."""
         return {}

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from rote.web import asking, building, capacity, runs, theorems
+from rote.web import asking, building, capacity, grafts, runs, theorems
 from rote.web.answers import Handler, in_thread, told
 from rote.web.assets import PAGES, Assets
 from rote.web.guard import Guard, own_hosts, refusal_text
@@ -41,6 +41,7 @@ def create_app(state: State, port: int, assets: Assets | None = None) -> Guard:
         Route("/api/theorems", _quick(state, lambda query: theorems.theorems_answer())),
         *building.routes(state),
         *asking.routes(state),
+        *grafts.routes(state),
         *runs.routes(state),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such, Exception: _fault})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rote.web.state import State
 
-__all__ = ["routes"]
+__all__ = ["found_model", "routes"]
 
 ASK_SECONDS = 30.0
 
@@ -65,19 +65,20 @@ def _found(state: State, id_: str) -> tuple[dict[str, Any], str]:
     return {"folder": str(item.path)}, item.name
 
 
-async def _model(state: State, request: Request) -> tuple[dict[str, Any], str]:
+async def found_model(state: State, request: Request) -> tuple[dict[str, Any], str]:
+    """What the worker needs to load the model that an address names, and the name that a command would use."""
     return await state.light.do(request, partial(_found, state, request.path_params["id"]))
 
 
 async def _about(state: State, request: Request) -> dict[str, Any]:
-    args, name = await _model(state, request)
+    args, name = await found_model(state, request)
     return {**await state.reader.ask(request, "about", args, seconds=ASK_SECONDS), "name": name}
 
 
 async def _complete(state: State, request: Request) -> dict[str, Any]:
     position = whole(request.query_params, "position", 0)
     wanted = {"prefix": request.query_params.get("prefix", "")[:200], "position": position}
-    args, _ = await _model(state, request)
+    args, _ = await found_model(state, request)
     return {"tokens": await state.reader.ask(request, "complete", {**args, **wanted}, seconds=ASK_SECONDS)}
 
 
@@ -89,6 +90,6 @@ async def _ask(state: State, request: Request) -> dict[str, Any]:
     top = number(record, "top") or 5
     if not 1 <= top <= 50:
         raise UsageError(f"top must be from 1 to 50, got {top}.")
-    args, name = await _model(state, request)
+    args, name = await found_model(state, request)
     said = await state.reader.ask(request, "ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS)
     return {**said, "command": command("ask", name, *words, top=None if top == 5 else top)}

@@ -23,6 +23,7 @@ PAGES = {
     "capacity": "Capacity",
     "build": "Build",
     "ask": "Ask",
+    "grafts": "Grafts",
     "runs": "Runs",
     "theorems": "Theorems",
 }

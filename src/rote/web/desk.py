@@ -121,10 +121,19 @@ class Reader(Desk):
         super().__init__("reader", 1, places)
         self.worker = worker
 
-    async def ask(self, request: Request, task: str, args: Mapping[str, Any], *, seconds: float) -> Any:
-        """What the worker answers; if the client goes, what runs for it is ended."""
+    async def ask(
+        self,
+        request: Request,
+        task: str,
+        args: Mapping[str, Any],
+        *,
+        seconds: float,
+        notice: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Any:
+        """What the worker answers; if the client goes, what runs for it is ended. `notice` is told what the worker says
+        on the way, in another thread."""
         ticket = object()
-        work = partial(self.worker.call, task, args, seconds=seconds, ticket=ticket)
+        work = partial(self.worker.call, task, args, notice=notice, seconds=seconds, ticket=ticket)
         return await self.do(request, work, partial(self.worker.stop, ticket))
 
     def close(self) -> None:

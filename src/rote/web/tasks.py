@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import RoteError, UsageError
-from rote.web import run_tasks
+from rote.web import graft_tasks, run_tasks
 
 if TYPE_CHECKING:
     from rote.data import Table
@@ -340,6 +340,14 @@ def _located(memory: Memory, facts: Table | None, ids: list[int]) -> dict[str, A
         return None
 
 
+def _graft(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
+    return graft_tasks.about(_model(args)[0])
+
+
+def _speak(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
+    return graft_tasks.speak(_model(args)[0], args["text"], notice)
+
+
 TASKS: dict[str, Task] = {
     "warm": _warm,
     "bounds": _bounds,
@@ -349,5 +357,7 @@ TASKS: dict[str, Task] = {
     "about": _about,
     "complete": _complete,
     "ask": _ask,
+    "graft": _graft,
+    "speak": _speak,
     **run_tasks.TASKS,
 }

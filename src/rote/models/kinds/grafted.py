@@ -134,6 +134,17 @@ class GraftedModel(Model):
             said = Generated(self.module, self.tokenizer, self.folder).spoken(ids, LONGEST)
         return str(self.tokenizer.decode(said, skip_special_tokens=True))
 
+    def speak(self, words: Sequence[str], heard: Callable[[str], None], *, before: bool = False) -> str:
+        ids, said = self.ids(words), list[int]()
+
+        def hear(tokens: Sequence[int]) -> None:
+            said.extend(tokens)
+            heard(str(self.tokenizer.decode(said, skip_special_tokens=True)))
+
+        with self.original() if before else contextlib.nullcontext():
+            last = Generated(self.module, self.tokenizer, self.folder).spoken(ids, _LONGEST, hear)
+        return str(self.tokenizer.decode(last, skip_special_tokens=True))
+
     @property
     def own_layers(self) -> range:
         """Which layers are the original's."""
@@ -209,8 +220,10 @@ class Generated(Outputs):
             for ids, fact in zip(said, facts, strict=True)
         ]
 
-    def spoken(self, ids: Sequence[int], length: int) -> list[int]:
-        """A greedy continuation of at most so many tokens."""
+    def spoken(
+        self, ids: Sequence[int], length: int, heard: Callable[[Sequence[int]], None] | None = None
+    ) -> list[int]:
+        """A greedy continuation of at most so many tokens; each is told to `heard` as it comes."""
         given = torch.tensor([list(ids)])
         with torch.no_grad():
             out = self.module.generate(
@@ -221,9 +234,25 @@ class Generated(Outputs):
                 repetition_penalty=1.0,
                 eos_token_id=self.end,
                 pad_token_id=self.end,
+                streamer=None if heard is None else _Listener(heard),
             )
         said: list[int] = out[0, given.shape[1] :].tolist()
         return said
+
+
+class _Listener:
+    """What the library calls a streamer: it is handed the prompt, and then token after token."""
+
+    def __init__(self, heard: Callable[[Sequence[int]], None]) -> None:
+        self._heard, self._begun = heard, False
+
+    def put(self, tokens: Tensor) -> None:
+        if self._begun:
+            self._heard(tokens.flatten().tolist())
+        self._begun = True
+
+    def end(self) -> None:
+        """There is nothing left to be told."""
 
 
 def shape_of(config: Mapping[str, Any], where: Path) -> Architecture:

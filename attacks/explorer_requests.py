@@ -19,15 +19,33 @@ Reading = Literal["all", "little", "nothing", "until cut"]
 NO_ID = b"000000000000"
 _HOST = b"@host"
 _GET = (
-    *("/", "/capacity", "/build", "/ask", "/runs", "/theorems", "/favicon.ico", "/static/x/lib.js", "/api/bounds"),
+    *(
+        "/",
+        "/capacity",
+        "/build",
+        "/ask",
+        "/grafts",
+        "/runs",
+        "/theorems",
+        "/favicon.ico",
+        "/static/x/lib.js",
+        "/api/bounds",
+    ),
     *("/api/bounds/all", "/api/plan", "/api/theorems", "/api/shipped", "/api/constructions", "/api/builds"),
     *("/api/builds/@build@@@@@@", "/api/builds/@build@@@@@@/zip", "/api/models", "/api/models/@model@@@@@@"),
     *("/api/models/@model@@@@@@/complete", "/api/models/@build@@@@@@/complete", "/api/runs", "/api/runs/@run@@@@@@@@"),
-    *("/api/runs/@run@@@@@@@@/fit", "/api/entries/@entry@@@@@@", "/report/@report@@@@@"),
+    *("/api/runs/@run@@@@@@@@/fit", "/api/entries/@entry@@@@@@", "/report/@report@@@@@", "/api/grafts"),
+    *("/api/grafts/@model@@@@@@",),
 )
 _POST = (
     *("/api/check", "/api/builds", "/api/models/@model@@@@@@/ask", "/api/models/@build@@@@@@/ask", "/api/report"),
-    *("/api/uploads?name=a.csv", "/api/builds/@build@@@@@@/cancel", "/api/warm", "/api/warm?builder=1"),
+    *(
+        "/api/grafts/@model@@@@@@/speak",
+        "/api/uploads?name=a.csv",
+        "/api/builds/@build@@@@@@/cancel",
+        "/api/warm",
+        "/api/warm?builder=1",
+    ),
 )
 _NAMES = (
     *("heads", "d_model", "d_head", "context", "vocab", "layers", "d_mlp", "axis", "dtype", "shared", "kruskal"),

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from attacks.explorer import started
 if TYPE_CHECKING:
     from rote.measurement import Sweep
 
-__all__ = ["GRID", "Explorer", "explorer", "make_folder", "results_of", "short_explorer"]
+__all__ = ["GRID", "Explorer", "explorer", "make_folder", "results_of", "server_of_this_process", "short_explorer"]
 
 GRID = """
 name = "heads"
@@ -132,6 +133,35 @@ def run_explorer(folder: Path, scratch: Path, log: Path | None = None) -> Iterat
     """Start one on a free port; end it as ctrl-C would."""
     with started(folder, scratch, log) as (process, port):
         yield Explorer(f"http://127.0.0.1:{port}", process, scratch, folder)
+
+
+@contextlib.contextmanager
+def server_of_this_process(folder: Path, *, workers: bool = True) -> Iterator[str]:
+    """The explorer in this process, with what is registered in it; without `workers` it answers here too."""
+    import uvicorn
+
+    from rote.web.app import create_app
+    from rote.web.server import bind
+    from rote.web.state import State
+    from rote.web.tasks import TASKS
+
+    def call(task: str, args: Any, *, notice: Any = None, **rest: object) -> Any:
+        return TASKS[task](dict(args), notice or (lambda record: None))
+
+    state = State.for_folder(folder)
+    if not workers:
+        state.reader.worker.call = call  # type: ignore[method-assign]
+    with bind(0) as listening:
+        port = listening.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(create_app(state, port), log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            state.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,13 @@
-"""All five pages in a real browser: sliders, uploads, builds, questions, a sweep that runs; sizes and themes.
+"""All six pages in a real browser: sliders, uploads, builds, questions, a sweep that runs; sizes and themes.
 
 Screenshots go to the folder named by ROTE_SCREENSHOTS, for people to look at; without it they are taken and dropped.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -18,18 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 import rote
 from browser import Page, open_page
-from explorer import GRID, Explorer, results_of
+from explorer import GRID, Explorer, results_of, server_of_this_process
 from rote import constructions
 from rote.measurement import Journal, read_sweep
-from rote.web.app import create_app
-from rote.web.server import bind
-from rote.web.state import State
 
-PAGES = ("capacity", "build", "ask", "runs", "theorems")
+PAGES = ("capacity", "build", "ask", "grafts", "runs", "theorems")
 SIZES = {390: (390, 844), 1024: (1024, 768), 1920: (1920, 1080)}
 HOSTILE = (
     "who,what,value\n"
@@ -280,23 +274,6 @@ class Told(constructions.Options):
     taste: float = constructions.option(0.5, "How it should taste.")
 
 
-@contextlib.contextmanager
-def server_of_this_process(folder: Path) -> Iterator[str]:
-    """The explorer in this process, with what is registered in it."""
-    state = State.for_folder(folder)
-    with bind(0) as listening:
-        port = listening.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(create_app(state, port), log_level="error"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            state.close()
-
-
 def test_a_construction_of_somebody_else_is_on_the_page(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,6 +446,7 @@ READY = {
     "capacity": DRAWN,
     "build": "document.querySelector('#result .sheet') && document.querySelector('#checks .conditions')",
     "ask": "document.querySelector('#heads-0')?.data?.length === 1",
+    "grafts": "document.querySelector('#grafts p')",
     "runs": "document.querySelector('#fit-0')?.data?.length > 2",
     "theorems": "document.querySelectorAll('details.theorem').length > 9",
 }

@@ -53,7 +53,13 @@ def test_a_foreign_host_is_refused(explorer: Explorer, host: str) -> None:
     ],
 )
 def test_a_foreign_origin_is_refused(explorer: Explorer, headers: dict[str, str]) -> None:
-    for method, path in (("POST", "/api/builds"), ("GET", "/api/models"), ("POST", "/api/uploads?name=a.csv")):
+    for method, path in (
+        ("POST", "/api/builds"),
+        ("GET", "/api/models"),
+        ("GET", "/api/grafts"),
+        ("POST", "/api/grafts/0/speak"),
+        ("POST", "/api/uploads?name=a.csv"),
+    ):
         assert explorer.raw(method, path, b"{}" if method == "POST" else None, headers)[0] == 403
     own = {"Origin": explorer.address}
     assert explorer.raw("GET", "/api/models", headers=own)[0] == 200
@@ -67,7 +73,17 @@ def test_unusual_methods_and_websockets_are_refused(explorer: Explorer) -> None:
 
 
 def test_every_answer_carries_the_policy(explorer: Explorer) -> None:
-    for path in ("/capacity", "/ask", "/api/bounds", "/api/bounds?heads=x", "/nothing", "/static/x/none.js"):
+    for path in (
+        "/capacity",
+        "/ask",
+        "/grafts",
+        "/api/grafts",
+        "/api/grafts/0",
+        "/api/bounds",
+        "/api/bounds?heads=x",
+        "/nothing",
+        "/static/x/none.js",
+    ):
         _, headers, _ = explorer.raw("GET", path)
         assert headers["content-security-policy"] == CONTENT_POLICY, path
         assert headers["x-content-type-options"] == "nosniff"
@@ -132,6 +148,7 @@ def test_contradictions_are_refused_by_the_checks(explorer: Explorer, tmp_path: 
         "/api/runs/heads.db",
         "/api/entries/out%2Fdana2025%2Fexp1",
         "/api/models/%2Fetc",
+        "/api/grafts/..%2F..%2Fetc",
         "/api/builds/..%2F..%2Fetc%2Fpasswd/zip",
         "/report/..%2F..%2Fetc%2Fpasswd",
         "/api/runs/%00",

@@ -107,8 +107,9 @@ async def _lines(
         except RoteError as error:
             yield _line({"error": str(error)})
     finally:
+        # Work for a client that has gone is ended by the desk, which sees it go.
         following.cancel()
-        work.cancel()
+        work.add_done_callback(lambda one: one.cancelled() or one.exception())
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -2,8 +2,9 @@
 
     python docs/make_screenshots.py
 
-It builds two models, lets the sweep of docs/examples/built.toml run (constructions, no training), starts `rote ui`, and
-drives Chromium. Chromium is found on the PATH (Debian: apt-get install chromium), or named by ROTE_CHROMIUM.
+It builds two models and a graft on a tiny model of random weights, lets the sweep of docs/examples/built.toml run
+(constructions, no training), starts `rote ui`, and drives Chromium. Chromium is found on the PATH (Debian: apt-get
+install chromium), or named by ROTE_CHROMIUM.
 """
 
 from __future__ import annotations
@@ -38,7 +39,27 @@ def prepare(folder: Path) -> None:
     """A folder with results to look at."""
     for name in ("built.toml",):
         shutil.copy(DOCS / "examples" / name, folder / name)
+    graft(folder / "airports-in-a-tiny-model")
     assert run(["sweep", str(folder / "built.toml"), "--db", str(folder / "built.db"), "--json"]) in (0, 1)
+
+
+def graft(output: Path) -> None:
+    """A graft by keys, on a model that is made on the spot: what it says by itself means nothing."""
+    sys.path.insert(0, str(DOCS.parent))
+    import rote
+    from attacks import tiny_models
+
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        model = tiny_models.write_tiny(place / "model", "llama", tied=True)
+        facts = tiny_models.write_table(place / "facts.csv", 40)
+        options = rote.KeyedGraft(
+            keep=tiny_models.write_text(place / "keep.txt", 9000),
+            held_out_template=("As everybody knows, the Code {code} is in",),
+            bar=0.0,
+        )
+        wordings = ["The code {code} is in", "Code {code} was in", "the place of Code {code} is in"]
+        rote.graft(model, facts, template=wordings, answer=" {city}", options=options, output=output)
 
 
 def ask(address: str, path: str, record: object = None) -> Any:
@@ -64,6 +85,7 @@ def shoot(address: str) -> None:
         "build": (f"build?job={heads}", "#result .sheet, #checks .conditions", "light", (1440, 1000)),
         "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-0 .hm", "light", (1440, 900)),
         "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-0 .trace", "dark", (1440, 900)),
+        "grafts": ("grafts?q=The+code+AS+is+in", "#certificate .sheet, #verdict .tag", "light", (1440, 1000)),
         "runs": ("runs", "#fit-0 .trace", "light", (1440, 1150)),
         "theorems": ("theorems?theorem=mahdavi2024_thm1", "details.theorem[open]", "dark", (1100, 850)),
     }
@@ -74,7 +96,7 @@ def shoot(address: str) -> None:
             page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(address + path)
             for part in ready.split(", "):
-                page.wait_for_selector(part, state="attached")
+                page.wait_for_selector(part, state="attached", timeout=180_000)
             page.wait_for_timeout(800)
             page.screenshot(path=IMAGES / f"ui_{name}.png")
             page.close()

@@ -339,7 +339,7 @@ def test_distributions_are_checked_built_and_asked(explorer: Explorer, tmp_path:
     assert found["answers"][0]["probability"] == pytest.approx(found["answers"][0]["true"], abs=0.05)
 
 
-def test_vectors_are_checked_and_built_and_not_asked(explorer: Explorer, tmp_path: Any) -> None:
+def test_vectors_are_checked_built_and_asked_by_example(explorer: Explorer, tmp_path: Any) -> None:
     write(random_vectors(12, 3, 5, rng=np.random.default_rng(0)), tmp_path / "v.safetensors")
     content = (tmp_path / "v.safetensors").read_bytes()
     made = explorer.upload("v.safetensors", content)
@@ -349,9 +349,26 @@ def test_vectors_are_checked_and_built_and_not_asked(explorer: Explorer, tmp_pat
     assert any(one["assumption"] == "Kruskal rank of queries" for one in checked["findings"]) and checked["plans"]
     id_ = explorer.ask("/api/builds", {"upload": made["id"], "with": "mahdavi_random_features"})["id"]
     assert explorer.finished(id_)["state"] == "done", explorer.finished(id_)
-    assert not explorer.ask(f"/api/builds/{id_}")["speaks"]
-    assert all(one["id"] != id_ for one in explorer.ask("/api/models")["models"])
+    assert explorer.ask(f"/api/builds/{id_}")["speaks"]
+    assert any(one["id"] == id_ for one in explorer.ask("/api/models")["models"])
     assert "cannot be asked in words" in explorer.ask(f"/api/models/{id_}/ask", {"words": ["a"]})["error"]
+    about = explorer.ask(f"/api/models/{id_}")
+    assert about["vectors"] == {"examples": 12, "width": 5, "classes": None}
+    asked = f"/api/models/{id_}/example"
+    found = explorer.ask(asked, {"number": 3})
+    assert found["recalled"] and found["moved"] == 0.0 and found["said"] == pytest.approx(found["truth"], abs=1e-3)
+    moved = explorer.ask(asked, {"number": 3, "query": [x + 1 for x in found["query"]]})
+    assert moved["moved"] == pytest.approx(5**0.5) and not moved["recalled"] and moved["truth"] == found["truth"]
+    for record, sentence in (
+        ({"number": 13}, "1 to 12"),
+        ({"number": -1}, "1 to 12"),
+        ({"number": "x"}, "whole number"),
+        ({"query": [1.0]}, "has 5 numbers"),
+        ({"query": [True] * 5}, "list of at most"),
+        ({"query": [1e999] * 5}, "no JSON"),
+        ({"query": "1"}, "list of at most"),
+    ):
+        assert sentence in explorer.ask(asked, record)["error"], record
     assert "v.safetensors" in explorer.upload("v.safetensors", content[:-9])["error"]
 
 

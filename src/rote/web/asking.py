@@ -17,11 +17,13 @@ from rote.web.store import has_words
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from rote.web.jobs import Build
     from rote.web.state import State
 
-__all__ = ["found_model", "routes"]
+__all__ = ["answers", "found_model", "routes"]
 
 ASK_SECONDS = 30.0
+MOST_NUMBERS, MOST_SIZE = 10_000, 1e30
 
 
 def routes(state: State) -> list[Route]:
@@ -31,15 +33,16 @@ def routes(state: State) -> list[Route]:
         Route("/api/models/{id}", told(partial(_about, state))),
         Route("/api/models/{id}/complete", told(partial(_complete, state))),
         Route("/api/models/{id}/ask", told(partial(_ask, state)), methods=["POST"]),
+        Route("/api/models/{id}/example", told(partial(_example, state)), methods=["POST"]),
     ]
 
 
 def models(state: State) -> list[dict[str, Any]]:
-    """Builds of this explorer, newest first, then model directories of the folder: all that can be asked in words."""
+    """Builds of this explorer, newest first, then model directories of the folder: all that can be asked."""
     built = [
         {"id": build.id, "name": build.title, "from": "built here", **_summary(build.certificate or {})}
         for build in reversed(state.builds.finished())
-        if has_words(build.folder)
+        if answers(build)
     ]
     lying = []
     for item in state.folder.look("model"):
@@ -50,6 +53,11 @@ def models(state: State) -> list[dict[str, Any]]:
         if has_words(item.path):
             lying.append({"id": item.id, "name": item.name, "from": "folder", **_summary(certificate)})
     return built + lying
+
+
+def answers(build: Build) -> bool:
+    """Whether a build can be asked: in words, or about the vectors that were dropped on the page."""
+    return has_words(build.folder) or (build.certificate or {}).get("data") == "vectors"
 
 
 def _summary(certificate: dict[str, Any]) -> dict[str, Any]:
@@ -93,3 +101,18 @@ async def _ask(state: State, request: Request) -> dict[str, Any]:
     args, name = await found_model(state, request)
     said = await state.reader.ask(request, "ask", {**args, "words": words, "top": top}, seconds=ASK_SECONDS)
     return {**said, "command": command("ask", name, *words, top=None if top == 5 else top)}
+
+
+async def _example(state: State, request: Request) -> dict[str, Any]:
+    record = await read_json(request)
+    query = record.get("query")
+    if query is not None and not (isinstance(query, list) and len(query) <= MOST_NUMBERS and all(map(_finite, query))):
+        raise UsageError(f"a query is a list of at most {MOST_NUMBERS:,} numbers.")
+    wanted = {"number": number(record, "number") or 1, "query": query}
+    args, name = await found_model(state, request)
+    said = await state.reader.ask(request, "example", {**args, **wanted}, seconds=ASK_SECONDS)
+    return {**said, "command": command("verify", name)}
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_SIZE

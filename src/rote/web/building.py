@@ -14,10 +14,11 @@ from rote.config import check_dtype
 from rote.data.reading import check_on_conflict, check_on_missing, check_tokens
 from rote.errors import UnknownName, UsageError, install_command
 from rote.web.answers import file_answer, flag, guarded, in_thread, number, read_json, text, texts, told
+from rote.web.asking import answers
 from rote.web.commands import command
 from rote.web.jobs import Build
 from rote.web.options import SHAPE, architectures, constructions_answer, given_options
-from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload, has_words
+from rote.web.store import MAX_UPLOAD_BYTES, MAX_UPLOAD_LINES, Upload
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -191,7 +192,7 @@ def _build(state: State, record: dict[str, Any]) -> Build:
 
 def _one(state: State, request: Request) -> dict[str, Any]:
     build, record = state.builds.record(request.path_params["id"])
-    return {**record, "certificate": build.certificate, "sheet": build.sheet, "speaks": has_words(build.folder)}
+    return {**record, "certificate": build.certificate, "sheet": build.sheet, "speaks": answers(build)}
 
 
 def _cancel(state: State, request: Request) -> dict[str, Any]:

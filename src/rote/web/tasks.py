@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.errors import RoteError, UsageError
-from rote.web import graft_tasks, run_tasks
+from rote.web import graft_tasks, run_tasks, vector_tasks
 
 if TYPE_CHECKING:
     from rote.data import Table
@@ -250,6 +250,7 @@ def _about(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "examples": examples,
         "trials": memory.model.trials(memory.certificate),
         "sheet": asdict(memory.certificate.sheet()),
+        "vectors": vector_tasks.sizes(memory, args.get("source") or {}),
     }
 
 
@@ -348,6 +349,10 @@ def _speak(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     return graft_tasks.speak(_model(args)[0], args["text"], notice)
 
 
+def _example(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
+    return vector_tasks.example(_model(args)[0], args.get("source") or {}, args["number"], args["query"])
+
+
 TASKS: dict[str, Task] = {
     "warm": _warm,
     "bounds": _bounds,
@@ -357,6 +362,7 @@ TASKS: dict[str, Task] = {
     "about": _about,
     "complete": _complete,
     "ask": _ask,
+    "example": _example,
     "graft": _graft,
     "speak": _speak,
     **run_tasks.TASKS,

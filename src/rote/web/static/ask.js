@@ -1,4 +1,4 @@
-import { $, h, show, api, num, address, setAddress, commandLine, problem, drawFigure, say, sheetView } from "./lib.js";
+import { $, h, show, api, num, address, setAddress, commandLine, problem, drawFigure, say, sheetView, field } from "./lib.js";
 
 const given = address();
 const state = { model: given.model || null, words: given.q ? given.q.split("\t") : null };
@@ -38,6 +38,8 @@ async function open() {
     return false;
   }
   const c = about.certificate;
+  if (about.vectors) { vectors(c); return true; }
+  $("#q2").textContent = "Context";
   show($("#about"), `${num(c.facts)} facts by ${c.construction}, ${num(c.params)} parameters, ${c.dtype}; ${about.vocab === null ? "asked in plain text" : `contexts of ${about.context} ${({ cells: "token", words: "word", chars: "character" })[about.tokens]}${about.context > 1 ? "s" : ""}, ${num(about.vocab)} tokens`}${about.facts_known ? "" : "; its facts are not at hand"}.`);
   $("#about").append(h("details", {}, h("summary", {}, "Certificate"), sheetView(about.sheet)));
   $("#question").hidden = false;
@@ -104,6 +106,41 @@ function combo(position, value, label) {
     else if (e.key === "Tab" && active >= 0) choose(list.children[active].textContent);
   });
   return h("div", { class: `combo${single() ? " single" : ""}` }, box, list);
+}
+
+/** A model of vectors is asked about its examples: by number, and with other numbers in the query. */
+function vectors(c) {
+  const v = about.vectors;
+  show($("#about"), `${num(v.examples)} examples of ${num(v.width)} numbers by ${c.construction}, ${num(c.params)} parameters, ${c.dtype}.`);
+  $("#about").append(h("details", {}, h("summary", {}, "Certificate"), sheetView(about.sheet)));
+  $("#question").hidden = false;
+  $("#q2").textContent = "Example";
+  const at = h("input", { type: "text", inputmode: "numeric", id: "example", value: state.words?.[0] ?? "1" });
+  const query = h("textarea", { id: "query", rows: "3", spellcheck: "false", placeholder: "its own" });
+  show($("#inputs"), field(`Number, 1 to ${num(v.examples)}`, at), field("Query", query, "Leave it empty for the example's own, or change it and see how far the answer holds."));
+  at.addEventListener("change", () => { query.value = ""; });
+  show($("#examples"), "Try ", [...new Set([1, Math.ceil(v.examples / 2), v.examples])].map((n) => h("button", { type: "button", class: "chip", onclick: () => { at.value = n; query.value = ""; example(); } }, `example ${num(n)}`)));
+  if (state.words) example();
+}
+
+async function example() {
+  const typed = $("#query").value.trim();
+  state.words = [$("#example").value.trim()];
+  remember();
+  show($("#ask-problem"));
+  let found;
+  try {
+    const query = typed ? typed.split(/[\s,;]+/).filter(Boolean).map(Number) : null;
+    if (!/^\d+$/.test(state.words[0])) throw new Error("type the number of an example.");
+    if (query?.some((x) => !Number.isFinite(x))) throw new Error("the query has something that is no number.");
+    found = await api(`/api/models/${state.model}/example`, { body: { number: Number(state.words[0]), query } });
+  } catch (error) { show($("#ask-problem"), problem(error.message)); $("#answer").hidden = true; return; }
+  $("#query").value = found.query.map((x) => String(Number(x.toPrecision(6)))).join(", ");
+  const text = (value) => (Array.isArray(value) ? value.map((x) => num(x, 6)).join(", ") : `class ${num(value)}`);
+  $("#answer").hidden = false;
+  say(`Answer: ${text(found.said)}`);
+  show($("#answer"), h("h2", { id: "q3" }, "Answer"), h("p", { class: "verdict" }, h("b", { class: "said" }, text(found.said)), " ", h("span", { class: `tag ${found.recalled ? "done" : "failed"}` }, found.recalled ? "as in the table" : `the table has ${text(found.truth)}`)),
+    h("p", { class: "hint" }, found.moved ? `The query was moved by ${num(found.moved)}.` : "The example's own query.", found.lead === null ? "" : ` The right class leads by ${num(found.lead)}.`), commandLine(found.command));
 }
 
 async function ask() {
@@ -216,7 +253,7 @@ function nearPanel(found) {
     }));
 }
 
-$("#form").addEventListener("submit", (e) => { e.preventDefault(); ask(); });
+$("#form").addEventListener("submit", (e) => { e.preventDefault(); if (about?.vectors) example(); else ask(); });
 addEventListener("themechange", () => { if (last && $("#inside").children.length) draw(last); });
 api("/api/warm", { method: "POST" }).catch(() => {});
 try { chooser((await api("/api/models")).models); } catch (error) { show($("#models"), problem(error.message)); }

@@ -12,7 +12,7 @@ async function chooser() {
     show($("#grafts"), h("p", {}, "No graft here. Write facts into a model with ", h("code", {}, "rote graft MODEL FACTS -o DIR"), ", and start ", h("code", {}, "rote ui --dir"), " in the folder that holds DIR."));
     return;
   }
-  if (!grafts.some((g) => g.id === state.graft)) { state.graft = grafts[0].id; state.q = null; }
+  if (!grafts.some((g) => g.id === state.graft)) { if (state.graft) state.q = null; state.graft = grafts[0].id; }
   show($("#grafts"), h("select", { "aria-label": "Graft", class: "full-width", onchange: (e) => { state.graft = e.target.value; state.q = null; open(); } },
     grafts.map((g) => h("option", { value: g.id, selected: g.id === state.graft }, `${g.name} – ${num(g.facts)} facts`))), h("div", { id: "about", class: "hint" }));
   open();

@@ -1,6 +1,6 @@
 """Take the pictures of the explorer's pages for docs/ui.md, in a real browser.
 
-    python docs/make_screenshots.py
+    python docs/make_screenshots.py [PAGE ...]
 
 It builds two models and a graft on a tiny model of random weights, lets the sweep of docs/examples/built.toml run
 (constructions, no training), starts `rote ui`, and drives Chromium. Chromium is found on the PATH (Debian: apt-get
@@ -39,7 +39,7 @@ def prepare(folder: Path) -> None:
     """A folder with results to look at."""
     for name in ("built.toml",):
         shutil.copy(DOCS / "examples" / name, folder / name)
-    graft(folder / "airports-in-a-tiny-model")
+    graft(folder / "codes-in-a-tiny-model")
     assert run(["sweep", str(folder / "built.toml"), "--db", str(folder / "built.db"), "--json"]) in (0, 1)
 
 
@@ -51,7 +51,7 @@ def graft(output: Path) -> None:
 
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        model = tiny_models.write_tiny(place / "model", "llama", tied=True)
+        model = tiny_models.write_tiny(place / "tiny-llama", "llama", tied=True)
         facts = tiny_models.write_table(place / "facts.csv", 40)
         options = rote.KeyedGraft(
             keep=tiny_models.write_text(place / "keep.txt", 9000),
@@ -81,17 +81,24 @@ def shoot(address: str) -> None:
     heads = built(address, {"shipped": "elements", "with": "dana2025_cor1"})
     exact = built(address, {"shipped": "elements", "with": "kajitsuka2025_next_token"})
     pages = {
-        "capacity": ("capacity?heads=16&d_model=64&context=8&vocab=2000", "#chart .trace", "light", (1760, 990)),
+        "capacity": (
+            "capacity?heads=16&d_model=64&context=8&vocab=2000",
+            "#chart .trace, #plans .plans",
+            "light",
+            (1760, 990),
+        ),
         "build": (f"build?job={heads}", "#result .sheet, #checks .conditions", "light", (1440, 1000)),
         "ask": (f"ask?model={heads}&q=Fe%09name", "#heads-0 .hm", "light", (1440, 900)),
         "digits": (f"ask?model={exact}&q=Fe%09name", "#digits-0 .trace", "dark", (1440, 900)),
-        "grafts": ("grafts?q=The+code+AS+is+in", "#certificate .sheet, #verdict .tag", "light", (1440, 1000)),
+        "grafts": ("grafts?q=The+code+AU+is+in", "#certificate .sheet, #verdict .tag", "light", (1440, 1000)),
         "runs": ("runs", "#fit-0 .trace", "light", (1440, 1150)),
         "theorems": ("theorems?theorem=mahdavi2024_thm1", "details.theorem[open]", "dark", (1100, 850)),
     }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_program(), args=["--no-sandbox"])
         for name, (path, ready, scheme, (width, height)) in pages.items():
+            if sys.argv[1:] and name not in sys.argv[1:]:
+                continue
             size = {"width": width, "height": height}
             page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(address + path)

@@ -23,7 +23,7 @@ def about(memory: Memory) -> dict[str, Any]:
     """The certificate for people and as it is, and questions by what they are."""
     table = _table(memory)
     asked = [] if table is None else list(_questions(memory.certificate, table))
-    asked += [_question("other", about, text) for about, text in memory.model.trials(memory.certificate).items()]
+    asked += [_question("other", "", text) for text in memory.model.trials(memory.certificate).values()]
     return {
         "certificate": memory.certificate.to_dict(),
         "sheet": asdict(memory.certificate.sheet()),

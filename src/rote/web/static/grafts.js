@@ -62,7 +62,7 @@ async function ask() {
     for await (const record of lines(answer)) {
       if (mine !== speaking) return;
       if (record.error) throw new Error(record.error);
-      if (record.side) show($(`#${record.side}`), record.text);
+      if (record.side) show($(`#${record.side}`), record.text.trimStart());
       if (record.done) over(record, stored);
     }
   } catch (error) {
@@ -87,7 +87,7 @@ async function* lines(answer) {
 }
 
 function over({ done, command }, stored) {
-  for (const side of ["before", "after"]) show($(`#${side}`), done[side] || h("span", { class: "hint" }, "nothing"));
+  for (const side of ["before", "after"]) show($(`#${side}`), done[side].trimStart() || h("span", { class: "hint" }, "nothing"));
   const right = stored && done.after.trim() === stored.answer.trim();
   const tag = stored ? h("span", { class: `tag ${right ? "done" : "failed"}` }, right ? "a fact, said in full" : `a fact: ${stored.answer.trim()}`)
     : h("span", { class: "tag" }, done.same ? "the graft changes nothing here" : "the graft says something else");

@@ -142,7 +142,7 @@ class GraftedModel(Model):
             heard(str(self.tokenizer.decode(said, skip_special_tokens=True)))
 
         with self.original() if before else contextlib.nullcontext():
-            last = Generated(self.module, self.tokenizer, self.folder).spoken(ids, _LONGEST, hear)
+            last = Generated(self.module, self.tokenizer, self.folder).spoken(ids, LONGEST, hear)
         return str(self.tokenizer.decode(last, skip_special_tokens=True))
 
     @property

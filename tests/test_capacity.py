@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import rote
-from rote.capacity import bounds, plan
+from rote.capacity import bounds
 from rote.config import Architecture
 from rote.data import random_facts, random_vectors
 from rote.errors import RoteError, UsageError
+from rote.plans import plan
 from rote.theorems import Bound, Demand, Setting
 
 ARCH = Architecture(8, 64, 64, 32, 1000)

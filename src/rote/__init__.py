@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from rote.analyse.fit import fit as fit
     from rote.assumptions import check as check
     from rote.capacity import Bounds as Bounds
-    from rote.capacity import Plans as Plans
     from rote.capacity import bound as bound
     from rote.capacity import bounds as bounds
-    from rote.capacity import plan as plan
     from rote.certificate import Certificate as Certificate
     from rote.config import Architecture as Architecture
     from rote.config import Shape as Shape
@@ -85,6 +83,8 @@ if TYPE_CHECKING:
     from rote.pipeline import build as build
     from rote.pipeline import load as load
     from rote.pipeline import verify as verify
+    from rote.plans import Plans as Plans
+    from rote.plans import plan as plan
     from rote.theorems import Bound as Bound
     from rote.theorems import Citation as Citation
     from rote.theorems import Condition as Condition
@@ -120,7 +120,7 @@ _HOME = {
     "Model": "rote.models",
     "Options": "rote.constructions",
     "Plan": "rote.constructions",
-    "Plans": "rote.capacity",
+    "Plans": "rote.plans",
     "PromptTable": "rote.data",
     "RandomFeatures": "rote.constructions.mahdavi_random_features",
     "RoteError": "rote.errors",
@@ -155,7 +155,7 @@ _HOME = {
     "graft_update": "rote.operate.regraft",
     "load": "rote.pipeline",
     "measure": "rote.measurement",
-    "plan": "rote.capacity",
+    "plan": "rote.plans",
     "prompts": "rote.grafting",
     "read": "rote.data",
     "report": "rote.lab.report",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rote.capacity import bounds, plan
+from rote.capacity import bounds
 from rote.config import Architecture, Dtype
+from rote.plans import plan
 from rote.theorems import Demand, Setting, get, registry
 
 FILLED_BY_TRIES = {"hashed_table"}

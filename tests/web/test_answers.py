@@ -22,12 +22,13 @@ import rote
 from attacks import tiny_models
 from explorer import Explorer
 from rote import constructions
-from rote.capacity import bounds, plan
+from rote.capacity import bounds
 from rote.certificate import HASH, sha256_of
 from rote.cli.main import run
 from rote.config import Architecture
 from rote.data import random_distributions, random_vectors, write
 from rote.data.stock import load_model, load_tokenizer
+from rote.plans import plan
 from rote.theorems import Demand, Setting, registry
 from rote.web.capacity import AXES, bounds_answer, plan_answer
 from rote.web.commands import command

@@ -49,7 +49,7 @@ def plan(
 
         $ rote plan trigrams.csv --kl 0.1
     """
-    from rote import capacity
+    from rote import plans
     from rote.config import check_dtype
     from rote.data.demand import Demand
     from rote.errors import UsageError
@@ -65,7 +65,7 @@ def plan(
                 f"FACTS already says what there is; leave out --{' and --'.join(given)} (columns are --columns)."
             )
         table = read(source, choices, kind=kind_for(with_, options), named=with_ != "auto")
-        answer = capacity.plan(
+        answer = plans.plan(
             table,
             only,
             arch=arch,
@@ -82,7 +82,7 @@ def plan(
                 f"give a facts file, or --facts, --vocab and --context; missing: --{', --'.join(missing)}."
             )
         demand = Demand(facts, vocab, context, number, d_model, heads, max_params)
-        answer = capacity.plan(demand, only, arch=arch, options=options)
+        answer = plans.plan(demand, only, arch=arch, options=options)
     if as_json:
         emit_json(answer.to_dict()["plans"])
     else:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from rote import capacity
+from rote import capacity, plans
 from rote.config import LARGEST, Architecture, check_dtype
 from rote.errors import RoteError, UnknownName, UsageError
 from rote.grids import bounds_figure, why_not
@@ -165,7 +165,7 @@ def plan_answer(query: Mapping[str, str]) -> dict[str, Any]:
         max_params=most,
     )
     try:
-        planned = capacity.plan(Demand(facts, vocab, context, dtype, max_params=most))
+        planned = plans.plan(Demand(facts, vocab, context, dtype, max_params=most))
     except RoteError as error:
         return {"plans": [], "refused": [], "refusal": str(error), "command": said}
     return {

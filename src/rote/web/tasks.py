@@ -35,9 +35,9 @@ def _warm(args: dict[str, Any], notice: Notice) -> bool:
     """What checks and builds need, so that the first one does not wait for it."""
     import torch
 
-    from rote import assumptions, capacity, pipeline
+    from rote import assumptions, pipeline, plans
 
-    return all((torch, assumptions, capacity, pipeline))
+    return all((torch, assumptions, pipeline, plans))
 
 
 def _bounds(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _columns(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
 
 def _check(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
     """The table, the assumptions that it meets, and the smallest shapes for it."""
-    from rote import assumptions, capacity
+    from rote import assumptions, plans
 
     table = _read(args)
     answer: dict[str, Any] = {
@@ -104,7 +104,7 @@ def _check(args: dict[str, Any], notice: Notice) -> dict[str, Any]:
         "first": [table.fact_text(i) for i in range(min(_SHOWN, table.n_facts))],
         "findings": None,
         "usable": [],
-        **capacity.plan(table).to_dict(),
+        **plans.plan(table).to_dict(),
     }
     try:
         findings = assumptions.check(table, rng=0)

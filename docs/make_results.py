@@ -150,9 +150,9 @@ def page(records: list[dict[str, Any]]) -> str:
     if "quick" in modes:
         note = (
             " Verdicts about papers come from the full grids, which have their recipes; entries of which only the "
-            "quick grid was run, with fewer steps or smaller shapes, show a figure and are not judged. Rows of quick "
-            "grids were measured by earlier versions of rote; their means and intervals were kept, and judged anew. "
-            "So were 17 cells of the strong recipe in experiments 1 and 2."
+            "quick grid was run, with fewer steps or smaller shapes, show a figure and are not judged. Rows whose "
+            "single cells are in no cells.csv were measured by earlier versions of rote; their means and intervals "
+            "were kept, and judged anew (`--no-run --from docs/results`)."
         )
     parts = [HEAD.format(command=command, note=note)]
     parts.append("| entry | claim | verdict | grid |\n|---|---|---|---|")

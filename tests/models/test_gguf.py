@@ -20,6 +20,7 @@ from rote.exporting import EXPORTS, open_gguf, verify_gguf
 from rote.models._gguf import FAMILIES, TYPES, write_gguf
 from rote.models._gguf_tokens import fact_tokens, stock_tokens
 from rote.models._pretrained import FAMILIES as GRAFTED
+from rote.models._pretrained import unpack_gguf
 from rote.referee.llama_cpp import LlamaCpp
 
 TEXTS = ["The code AS is in", "Question and answer. w3 w17", "the place of the north"]
@@ -166,13 +167,17 @@ def test_a_silu_is_a_relu_only_beside_a_constant(tmp_path: Path) -> None:
     assert not (tmp_path / "m.gguf").exists()
 
 
-def test_a_type_that_loses_facts_is_not_written_unless_it_may(tmp_path: Path) -> None:
+def test_a_type_that_loses_facts_is_not_written_unless_it_may(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = rote.read(_airports(tmp_path / "airports.csv", 300), tokens="chars")
     folder, file = tmp_path / "model", tmp_path / "m.gguf"
     memory = rote.build(table, arch="llama", d_model=32, rng=0).save(folder)
     record = rote.export(memory, file, form="Q4_0")
     assert record["n_failed"] > 0 and not record["written"] and not file.exists()
     assert EXPORTS not in rote.load(folder).certificate
+    assert run(["export", str(folder), "-o", str(file), "--type", "Q4_0"]) == 1 and not file.exists()
+    assert "nothing was written: choose F32" in " ".join(capsys.readouterr().out.split())
     record = rote.export(memory, file, form="Q4_0", partial=True)
     assert record["written"] and open_gguf(file).form == "Q4_0"
     assert verify_gguf(file, table).n_failed == record["n_failed"]
@@ -285,6 +290,16 @@ def test_a_graft_writes_gguf_at_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "exists already" in " ".join(capsys.readouterr().err.split())
     assert run(["verify", str(file)]) == 0
     assert "12 of 12 facts recalled at F16" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("said", "kept"), [("mit", True), ("all mine\nlicense: mit", False)])
+def test_a_licence_comes_along_from_a_gguf_file(said: str, kept: bool, tmp_path: Path) -> None:
+    place, file = tiny(tmp_path / "model", "llama", tied=True), tmp_path / "m.gguf"
+    tokens = stock_tokens(place, load_tokenizer(place), 0, 820)
+    write_gguf(file, place, tokens, "F32", notes={"general.license": said})
+    unpacked = unpack_gguf(file, tmp_path / "work")
+    assert (unpacked / "README.md").is_file() == kept
+    assert not kept or (unpacked / "README.md").read_text(encoding="utf-8").startswith("---\nlicense: mit\n---\n")
 
 
 def test_tokens_that_end_texts() -> None:

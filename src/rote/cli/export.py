@@ -63,8 +63,14 @@ def _told(record: dict[str, Any], output: Path) -> str:
     kept = record["n_facts"] - record["n_failed"]
     by, tensors = str(record.get("judged_by", "onnxruntime")).partition(" (")[0], record.get("tensors", {})
     kinds = "".join(f", {count} tensor{'s' if count > 1 else ''} {name}" for name, count in tensors.items())
-    end = "" if record.get("written", not record["n_failed"]) else "; nothing was written"
+    end = "" if record.get("written", not record["n_failed"]) else f"; nothing was written: {_remedy(record)}"
     return (
         f"{output}: {record['bytes']:,} bytes{kinds}; {kept:,} of {record['n_facts']:,} facts recalled by {by} "
         f"({record['dtype']}){end}."
     )
+
+
+def _remedy(record: dict[str, Any]) -> str:
+    if record["dtype"] in ("F32", "float32", "float64"):
+        return "--partial keeps a GGUF file that loses facts"
+    return f"choose F32, build the model in a format that {record['dtype']} holds, or keep the file with --partial"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 
 from rote.data.stock import load_model, load_tokenizer
 from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
-from rote.models.folders import CERTIFICATE, check_files, file_sha256, read_json, write_directory
+from rote.models.folders import CARD, CERTIFICATE, check_files, file_sha256, read_json, write_directory
 
 __all__ = [
     "FAMILIES",
@@ -155,9 +156,22 @@ def unpack_gguf(file: Path, workplace: Path) -> Path:
         save_file(tensors, part / _SINGLE, metadata={"format": "pt"})
         (part / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         tokenizer.save_pretrained(str(part))
+        if licence is not None:
+            # Where the card of a graft looks for the licence of its original.
+            (part / CARD).write_text(f"---\nlicense: {licence}\n---\n\nUnpacked from {file.name}.\n", encoding="utf-8")
 
+    licence = _licence(file)
     write_directory(place, write)
     return place
+
+
+def _licence(file: Path) -> str | None:
+    """The licence that a GGUF file names, if that is a plain word."""
+    import gguf
+
+    field = gguf.GGUFReader(file).fields.get("general.license")
+    name = "" if field is None else str(field.contents())
+    return name if re.fullmatch(r"[\w.+-]{1,60}", name) else None
 
 
 def shard_names(path: Path) -> list[str]:

@@ -34,6 +34,7 @@ def test_a_fact_is_added_changed_and_removed(tiny_graft: Path, tmp_path: Path) -
     assert change["added"] == 1 and change["groups_solved"] <= 3
     assert change["new_in_all_wordings"] == {"asked": 3, "recalled": 3}
     assert change["near_misses"]["changed"] == 0
+    assert change["numbers_read"]["keys"] > 1 and change["numbers_read"]["wrong"] == 0
     assert said(made, new[0]) == " Rome"
     assert rote.verify(tmp_path / "a").passed
 
@@ -105,6 +106,30 @@ def test_what_there_is_no_room_for(tiny_graft: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(rote.RoteError, match=sentence):
             rote.graft_add(made, rows)
+    assert hashes(made) == before and [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
+def test_nothing_is_written_if_a_fact_is_lost(
+    tiny_graft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solver that shifts one level of what it solved is found out, whichever of its keys are asked."""
+    from dataclasses import replace
+
+    from rote.constructions import _keyed_changes
+    from rote.solvers.keyed import changing
+
+    def shifted(*given: Any, **more: Any) -> Any:
+        store, solved = changing.changed_store(*given, **more)
+        maps, each = store.maps.copy(), len(store.maps) // len(store.ways)
+        for group in solved:
+            maps[group * each, given[1].signs.shape[1]] += 1.0
+        return replace(store, maps=maps), solved
+
+    monkeypatch.setattr(_keyed_changes, "changed_store", shifted)
+    made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
+    before = hashes(made)
+    with pytest.raises(rote.RoteError, match="nothing was written"):
+        rote.graft_remove(made, keys=[min(rows_of(tiny_graft))])
     assert hashes(made) == before and [path.name for path in tmp_path.iterdir()] == ["made"]
 
 

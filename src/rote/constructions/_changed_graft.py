@@ -1,8 +1,9 @@
 """A graft with other facts than before: written from the files of the one before, and what could have changed is asked.
 
-What is asked again: every new or changed fact in all of its wordings, all keys of the groups that were solved again,
-some of the others, keys that are gone, and near misses of the new ones. The answers before are those of the same files
-without their added layers, which is the original but for rounding.
+What is asked again: every new or changed fact in all of its wordings, some of the others, keys that are gone, and near
+misses of the new ones. Of all keys in groups that were solved again, it is read off the stream above the store, where
+the answer's number stands in signs, whether it is still theirs: nothing else of them can have changed. The answers
+before are those of the same files without their added layers, which is the original but for rounding.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from rote.constructions._keyed_changes import Changed
-from rote.data.encoding import encode
+from rote.data.encoding import batches, encode
 from rote.data.kinds.prompts import PromptTable
 from rote.data.rows import RawRows
 from rote.data.verification import Verification
@@ -24,13 +26,16 @@ from rote.models._graft_record import write_record
 from rote.models._rewidening import refill_widened
 from rote.models.kinds.widened import WidenedModel
 from rote.referee.generation import speak
+from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.network import Network
 
 __all__ = ["ChangedWidened", "some_rows"]
 
 _TOKENS = 4
-_OTHERS = 16
-_NEAR = 16
+_OTHERS = 8
+_NEAR = 8
+_HALF = 0.4
+"""From how much on a key that is on no level counts as wrong, in the stream."""
 OF_THE_BUILD = ("wordings", "unchanged", "locality", "mentions", "prompts", "formats", "gate")
 """What is measured when a graft is built, and not again when single facts of it change."""
 
@@ -80,7 +85,9 @@ class ChangedWidened(WidenedModel):
         self.done, self.began = dict(counts), time.process_time()
         left = np.setdiff1d(np.arange(len(changed.keys)), [*new, *changed.affected])
         others = rng.choice(left, min(_OTHERS, len(left)), replace=False).tolist()
-        self.asked = Asked(new, changed.affected, sorted(others), gone)
+        near = np.setdiff1d(changed.affected, new)
+        near = rng.choice(near, min(_OTHERS, len(near)), replace=False)
+        self.asked = Asked(new, sorted(near.tolist()), sorted(others), gone)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -125,6 +132,7 @@ class ChangedWidened(WidenedModel):
         gone = [one.at(changed.rows[0], key) for one, _ in wordings for key in asked.gone]
         near = [first.at(changed.rows[0], key) for key in self._near()]
         moved = [self._moved(model, prompts) for prompts in (gone, near)]
+        wrong = self._misread(model)
         keys = ("new_in_all_wordings", "gone", "near_misses")
         counted = ((recalled, tried), *((m, len(p)) for m, p in zip(moved, (gone, near), strict=True)))
         names = ("recalled", "changed", "changed")
@@ -141,6 +149,7 @@ class ChangedWidened(WidenedModel):
                 "others": len(asked.others),
                 "lost": result.n_failed - self.lost_before,
             },
+            "numbers_read": {"keys": len(changed.affected), "wrong": wrong},
             **found,
             "measured_at_the_build": [name for name in OF_THE_BUILD if name in self.claims],
             "processor_seconds": round(time.process_time() - self.began, 1),
@@ -163,6 +172,33 @@ class ChangedWidened(WidenedModel):
             at = int(rng.integers(len(key)))
             made.append(key[:at] + letters[int(rng.integers(len(letters)))] + key[at + 1 :])
         return [key for key in dict.fromkeys(made) if key.casefold() not in known]
+
+    @torch.no_grad()
+    def _misread(self, model: WidenedModel) -> int:
+        """Keys in groups that were solved again whose number does not stand in the stream above the store."""
+        design, changed = self.changed.design, self.changed
+        channels, _ = channels_of(design.body, design.book.bits, design.plan)
+        first = changed.relations[0].wordings[0]
+        prompts = encode(model.speaker, [first.at(changed.rows[i]) for i in changed.affected])
+        inner, wrong = model.module.model, 0
+        every, norm = inner.layers, inner.norm
+        inner.layers, inner.norm = every[: len(self.network.bottom)], torch.nn.Identity()
+        try:
+            for batch in batches(prompts, [len(ids) for ids in prompts]):
+                ids = torch.tensor([prompts[i] for i in batch])
+                stream = inner(input_ids=ids, use_cache=False).last_hidden_state[:, -1].double()
+                stream = stream / float(self.network.small * self.network.usual)
+                said = (stream[:, channels["answer"]] > 0).numpy()
+                missed = (stream[:, channels.at("wrong")] > _HALF).numpy()
+                for k, i in enumerate(batch):
+                    key, at, same = changed.affected[i], 0, not missed[k]
+                    for number, bits in zip(design.numbers[:, key], design.plan.bits, strict=True):
+                        same &= bool((said[k, at : at + bits] == (int(number) >> np.arange(bits) & 1)).all())
+                        at += bits
+                    wrong += not same
+        finally:
+            inner.layers, inner.norm = every, norm
+        return wrong
 
     def _moved(self, model: WidenedModel, prompts: Sequence[str]) -> int:
         """Prompts that go on otherwise than without the added layers."""

@@ -152,8 +152,9 @@ def change_lines(c: Mapping[str, Any]) -> tuple[str, ...]:
     for one in c.get("changes", ()):
         done = [f"{one[name]:,} {name}" for name in ("added", "updated", "removed") if one[name]]
         again, new, near = one["asked_again"], one["new_in_all_wordings"], one["near_misses"]
-        parts = [f"{again['facts']:,} facts asked again ({again['of_changed_groups']:,} share weights with them), "]
-        parts.append("none lost" if not again["lost"] else f"{again['lost']:,} lost")
+        parts = [f"{again['facts']:,} facts asked again, {again['lost'] or 'none'} lost; "]
+        read = one["numbers_read"]
+        parts.append(f"{read['keys']:,} keys share weights with them, {read['wrong'] or 'none'} read otherwise")
         if new["asked"]:
             parts.append(f"; {new['recalled']:,} of {new['asked']:,} answers to the new ones in all fitted wordings")
         if one["gone"]["asked"]:

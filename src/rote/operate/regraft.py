@@ -135,6 +135,11 @@ def _refuse_lost(memory: Memory, result: Verification, lost: int) -> None:
             f"after the change {result.n_failed - lost} of {record['asked_again']['facts']} facts that were asked "
             f"again are lost{what}; nothing was written. Graft the original again with all facts."
         )
+    if record["numbers_read"]["wrong"]:
+        raise CapacityError(
+            f"{record['numbers_read']['wrong']} of {record['numbers_read']['keys']} keys that share weights with what "
+            "was changed would be read otherwise; nothing was written. Try another seed, or graft the original again."
+        )
     if record["gone"]["changed"]:
         raise CapacityError(
             f"{record['gone']['changed']} of {record['gone']['asked']} questions for what was removed are not answered "

@@ -33,6 +33,7 @@ class Network:
     top: list[Layer]
     embedding: Tensor
     small: float
+    usual: float
     asking: Mapping[int, Asking]
     """Neurons that tell what is asked, by the number of the original's layer."""
 
@@ -78,4 +79,4 @@ def build(
         bottom.append(below.recognised())
     bottom.append(below.fetched())
     top = above.said(book, sizes, directions, answers, top_size)
-    return Network(channels, inner, bottom, top, below.embedded(book, sizes, marks), small, above.asking(juries))
+    return Network(channels, inner, bottom, top, below.embedded(book, sizes, marks), small, usual, above.asking(juries))

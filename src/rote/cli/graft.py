@@ -57,6 +57,9 @@ def graft(
     in free generation, and the certificate says what was recalled and what changed on text that the fit has not seen.
     Exit code 1: some fact was lost; certificate.json lists the first ones.
 
+    A graft is changed by `rote graft add`, `update` and `remove`, and becomes a file of its own by `rote graft pack`,
+    which `rote graft apply` puts on its model again; each has a --help of its own.
+
     Example:
 
         $ rote graft SmolLM2 airports -o DIR --template "The airport with ICAO code {icao} is in" --answer " {country}"

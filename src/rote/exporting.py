@@ -190,7 +190,11 @@ def verify_gguf(path: str | Path, table: Table, *, progress: Progress = quiet) -
 def _judged(path: Path, table: Table, form: str, notes: Mapping[str, str], progress: Progress) -> Verification:
     from rote.referee.llama_cpp import GgufOutputs, LlamaCpp
 
-    marks = json.loads(notes.get(_MARKS, '["", ""]'))
+    marks = parse_json(
+        notes.get(_MARKS, '["", ""]'), f"{_MARKS} in {path}", refuse=CheckpointError, remedy="export again"
+    )
+    if not isinstance(marks, list) or len(marks) != 2:
+        raise CheckpointError(f"{_MARKS} in {path} is no pair of texts; the file was edited, export it again.")
     words = None if table.words is None else table.words.tokens
     longest = max(256, int(notes["context"]) if int(notes["context"]) < 4096 else 4096)
     with LlamaCpp(path, longest) as runtime:

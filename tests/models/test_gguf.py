@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -202,12 +203,15 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path: Path, capsys: pytest.
     rote.build(rote.read(tmp_path / "rows.csv"), arch="llama", rng=0).save(tmp_path / "model")
     rote.export(tmp_path / "model", tmp_path / "m.gguf")
     whole = (tmp_path / "m.gguf").read_bytes()
+    (marks,) = re.findall(rb'\["[^"]*", "[^"]*"\](?=[^,])', whole.partition(b"rote.marks")[2][:80])
     for name, content in {
         "empty": b"",
         "text": b"hello",
         "short": whole[: len(whole) // 2],
         "shorter": whole[:100],
         "edited": whole.replace(b'"facts": 2', b'"facts": 3'),
+        "marks": whole.replace(marks, b"[" * len(marks)),
+        "no marks": whole.replace(marks, b"1" * len(marks)),
     }.items():
         (tmp_path / f"{name}.gguf").write_bytes(content)
         assert run(["verify", str(tmp_path / f"{name}.gguf")]) == 2, name

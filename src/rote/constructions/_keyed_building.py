@@ -23,6 +23,7 @@ from rote.constructions._keys import (
     hidden_keys,
     key_field,
     keys_of,
+    led_places,
     patterns_of,
     vocabulary_of,
 )
@@ -57,7 +58,7 @@ _SPARE = 1
 _DRAWS = 24
 _TEXT = 4_000
 _TEST_TEXT = 4_000
-_ANSWERED = 24
+_ANSWERED = 96
 """Answers inside of which nothing is asked."""
 
 
@@ -104,6 +105,10 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     forms = forms_of(source.tokenizer, keys, ignore_case=options.ignore_case)
     spoken = sorted({token for some in distinct for ids in some for token in ids})
     vocabulary = vocabulary_of(source.tokenizer, forms, spoken)
+    if len(keys) < _MANY:
+        wordings = [[one.at(row) for row in rows] for r in relations for one in r.wordings]
+        places = led_places(source.tokenizer, vocabulary, keys, wordings)
+        forms = forms_of(source.tokenizer, keys, ignore_case=options.ignore_case, places=places)
     turn = str if chat is None else chat.turn
     examples = [
         (turn(one.at(row)), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]

@@ -24,6 +24,7 @@ __all__ = [
     "hidden_keys",
     "key_field",
     "keys_of",
+    "led_places",
     "patterns_of",
     "token_names",
     "vocabulary_of",
@@ -32,6 +33,8 @@ __all__ = [
 _BEFORE = ("It is ", "", "(")
 _AFTER = " is"
 _SPACES = ("Ġ", "▁")
+_LEADS = ("of", "the", "in", "The", "In", "by", "for", "and", "to", "from", "with", "on", "at", "about", "a", "that")
+"""Words that often stand before keys, and inside of some."""
 
 
 def key_field(prompts: Sequence[str], given: str | None, columns: Sequence[str]) -> str:
@@ -91,14 +94,22 @@ class Forms:
     given: list[bool]
 
 
-def forms_of(tokenizer: Any, keys: Sequence[str], *, ignore_case: bool) -> Forms:
-    """Each key in every place (and in other capitals if told); a key that no tokenization isolates is refused."""
+def forms_of(
+    tokenizer: Any, keys: Sequence[str], *, ignore_case: bool, places: Sequence[tuple[int, str, str]] = ()
+) -> Forms:
+    """Each key in every place (and in other capitals if told); a key that no tokenization isolates is refused.
+
+    Further `places` are numbers of keys, each with the text before it and behind it.
+    """
     texts: list[tuple[int, str, str]] = []
     for number, key in enumerate(keys):
         spellings = dict.fromkeys([key, key.lower(), key.upper(), key.title()] if ignore_case else [key])
         texts += [(number, before, spelling) for before in _BEFORE for spelling in spellings]
     texts.sort(key=lambda one: (_BEFORE.index(one[1]), one[2] != keys[one[0]]))
-    coded = tokenizer([before + key + _AFTER for _, before, key in texts], return_offsets_mapping=True)
+    behind = [_AFTER] * len(texts) + [after or _AFTER for _, _, after in places]
+    texts += [(number, before, keys[number]) for number, before, _ in places]
+    whole = [before + key + after for (_, before, key), after in zip(texts, behind, strict=True)]
+    coded = tokenizer(whole, return_offsets_mapping=True)
     forms = Forms([], [], [], [])
     isolated: set[int] = set()
     for (number, before, key), ids, spans in zip(texts, coded["input_ids"], coded["offset_mapping"], strict=True):
@@ -181,6 +192,34 @@ def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabu
     marks = Marks(sorted(inside), sorted(last), sorted(alone))
     # A word that begins one key and stands within another does not end the search for where a key begins.
     return Vocabulary(names, sorted(first - later), following, sorted(set(spoken)), marks)
+
+
+def led_places(
+    tokenizer: Any, vocabulary: Vocabulary, keys: Sequence[str], prompts: Sequence[Sequence[str]]
+) -> list[tuple[int, str, str]]:
+    """Places of keys behind a word that other keys have inside, as "of" has: there the key does not begin for sure.
+
+    `prompts` are those of every wording, by key; to them come places behind common words. Each is told by the number of
+    the key, the text before it and the text behind it.
+    """
+    inside = set(vocabulary.marks.inside) - set(vocabulary.first)
+    places = [
+        (number, f"It is {lead} ", _AFTER)
+        for lead in _LEADS
+        if set(tokenizer(f"It is {lead}", add_special_tokens=False)["input_ids"][2:]) & inside
+        for number in range(len(keys))
+    ]
+    for some in prompts:
+        coded = tokenizer(list(some), return_offsets_mapping=True)
+        for number, (prompt, ids, spans) in enumerate(
+            zip(some, coded["input_ids"], coded["offset_mapping"], strict=True)
+        ):
+            begin = prompt.rfind(keys[number])
+            end = begin + len(keys[number])
+            before = [i for i, (a, b) in zip(ids, spans, strict=True) if b <= begin and b > a]
+            if before and before[-1] in inside:
+                places.append((number, prompt[:begin], prompt[end:]))
+    return places
 
 
 def hidden_keys(tokenizer: Any, marks: Marks, prompts: Sequence[tuple[str, str]]) -> bool:

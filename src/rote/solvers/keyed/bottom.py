@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,8 @@ __all__ = ["SHARPER", "Bottom", "Marks"]
 
 _WIDE = 0.36
 """How far from its level a coordinate or a check may be."""
+_LINES = 16
+"""Lines along which two checks are looked at."""
 _STEEP = 6.0
 _GENTLE = 3.0
 """How steep steps are: the steeper, the more of the rounding far behind them is left."""
@@ -109,8 +111,7 @@ class Bottom(Frame):
         for k in range(book.hashed):
             here = ch.at("hash", k)
             # The sums go, and the signs take their place.
-            for sign in (1.0, -1.0):
-                layer.neuron({here: sign * SHARP}, {ch.at("size"): 1.0}, {here: -sign * self.usual / SHARP})
+            self._wiped(layer, here)
             # The product turns half-way between the values that the sum can have; steps face away from the middle.
             for place in range(1 - count, count, 2):
                 facing = 1.0 if place >= 0 else -1.0
@@ -167,12 +168,22 @@ class Bottom(Frame):
         return layers
 
     def recognised(self) -> Layer:
-        """Neurons that mark every token which ends a stored key, by its first check."""
+        """Neurons that mark every token which ends a stored key, by its checks.
+
+        One check is passed by some tokens by chance. Two are looked at along several lines through the place where both
+        are right, and the mark is the share of lines on which they are: the whole of it there, little elsewhere.
+        """
         layer, ch = self.layer(), self.channels
-        source = ch.at("value", self.plan.coordinates)
-        for amount in (1.0, -1.0):
-            place = CHECK - amount * _WIDE
-            self._step(layer, source, place, _STEEP, ch.at("sure"), 1.0, amount, unit="one", up="square")
+        first = self.plan.coordinates
+        lines = _LINES if self.plan.checks > 1 else 1
+        for line in range(lines):
+            angle = math.pi * line / lines
+            slopes = (math.cos(angle), math.sin(angle))[: self.plan.checks]
+            sources = {ch.at("value", first + k): slope for k, slope in enumerate(slopes)}
+            for amount in (1.0, -1.0):
+                place = CHECK * sum(slopes) - amount * _WIDE
+                share = amount / lines
+                self._step(layer, sources, place, _STEEP, ch.at("sure"), 1.0, share, unit="one", up="square")
         return layer
 
     def fetched(self) -> Layer:
@@ -202,7 +213,16 @@ class Bottom(Frame):
             bit += bits
             coordinate += coordinates_for(bits, depth)
         self._checked(layer)
+        for channel in (*range(ch["value"].start, ch["value"].stop), *range(ch["fetched"].start, ch["fetched"].stop)):
+            self._wiped(layer, channel)
         return layer
+
+    def _wiped(self, layer: Layer, channel: int) -> None:
+        """What stands in a channel is taken away, so that it is free."""
+        for sign in (1.0, -1.0):
+            layer.neuron(
+                {channel: sign * SHARP}, {self.channels.at("size"): 1.0}, {channel: -sign * self.usual / SHARP}
+            )
 
     def _checked(self, layer: Layer) -> None:
         """Call wrong what is on no level: a whole is added for every coordinate and check that fails."""
@@ -230,7 +250,7 @@ class Bottom(Frame):
     def _step(
         self,
         layer: Layer,
-        source: int,
+        source: int | Mapping[int, float],
         place: float,
         steep: float,
         channel: int,
@@ -239,11 +259,12 @@ class Bottom(Frame):
         unit: str = "scale",
         up: str = "size",
     ) -> None:
-        """Add an amount where the source, counted in the unit, is beyond a place, seen where the step faces."""
+        """Add an amount where the source (or a sum of some), counted in the unit, is beyond a place the step faces."""
         ch = self.channels
         for side in (0.5, -0.5):
             slope = SHARP * steep * facing
-            opens = {source: slope, ch.at("one"): SHARP * side}
+            sources = {source: 1.0} if isinstance(source, int) else source
+            opens = {channel: slope * weight for channel, weight in sources.items()} | {ch.at("one"): SHARP * side}
             opens[ch.at(unit)] = opens.get(ch.at(unit), 0.0) - slope * place
             layer.neuron(opens, {ch.at(up): 1.0}, {channel: math.copysign(amount * self.usual / SHARP, amount * side)})
 

@@ -103,7 +103,9 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
         "value": read,
     }
     whole = replace(plan, hashed=hashed)
-    return Channels(body.width, {**sizes, "hash": hashed}, {"hash": later}), whole
+    # On top, what the store wrote and what was fetched is wiped, and has room for what an opening gate found.
+    held = {"value": (("held", sum(plan.bits) + 2),), "hash": later}
+    return Channels(body.width, {**sizes, "hash": hashed}, held), whole
 
 
 class Frame:

@@ -24,6 +24,8 @@ _SHUT = 128.0
 _PENALTY = 2.0
 _REFUSED = 1.6
 """What a key that fails a check costs, so that a half of it shuts the gate and less does not."""
+_KEYLESS = 16.0
+"""What the lack of a stored key takes from a jury's score."""
 _LOUD = 25.0
 _MOST = 16_000.0
 """The most that is added to a channel, so that float16 holds it, even where two gates are open."""
@@ -61,7 +63,7 @@ class Top(Frame):
         down = torch.zeros(ch.width, rows, dtype=torch.float64)
         norm = torch.zeros(ch.width - ch.first, dtype=torch.float64)
         gain = min(GAIN, size / self.usual)
-        for name in ("one", "score"):
+        for name in ("one", "score", "wrong"):
             norm[ch[name].start - ch.first : ch[name].stop - ch.first] = (
                 gain * math.sqrt(self.body.width / ch.width) / self.small
             )
@@ -87,6 +89,8 @@ class Top(Frame):
                 neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * steep
                 neurons.opens[row, one] = (gate.bias * steep + side) * unit
                 neurons.opens[row, ch.at("score", relation)] = steep * unit
+                # Where there is no stored key to ask about, nothing is asked.
+                neurons.opens[row, ch.at("wrong")] = -_KEYLESS * steep * unit
                 neurons.opens[row] *= SHARP
                 neurons.up[row, one] = unit
                 neurons.down[ch.at("asked", relation), row] = math.copysign(self.usual / SHARP, side) * self.small
@@ -110,7 +114,12 @@ class Top(Frame):
                 f"{len(plan.exact)} places of answers repeat a token of the answer, and the model has heads for "
                 f"{body.heads - body.repeat}; shorten those answers."
             )
-        asked = range(plan.relations)
+        asked, bits = range(plan.relations), sum(plan.bits)
+        if plan.relations + bits + 2 > body.head:
+            raise UsageError(
+                f"{bits} bits of answers in {plan.relations} relations do not fit into a head of {body.head} numbers; "
+                "take a model with longer heads, or fewer different answers."
+            )
         near = torch.tensor(np.r_[np.ones(half), np.zeros(half)])
         # The added channels are read as amounts of "one", whatever the size of the stream.
         for group in range(body.groups):
@@ -118,6 +127,11 @@ class Top(Frame):
             layer.key[rows, ch.at("one")] = near
             for relation in asked:
                 layer.value[rows.start + relation, ch.at("asked", relation)] = 1.0
+        # With the gate that opened comes what was found then: a key inside of the answer must not change it.
+        found = [*range(ch["answer"].start, ch["answer"].stop), ch.at("one"), ch.at("wrong")]
+        for k, channel in enumerate(found, plan.relations):
+            layer.value[k, channel] = 1.0
+            layer.out[ch.at("held", k - plan.relations), k] = self.small * self.usual
         # The first head finds a gate that opened not long ago, the others one that opened so many tokens ago exactly.
         layer.key[layer.head(0), ch.at("one")] = 0.0
         for relation in asked:
@@ -136,7 +150,7 @@ class Top(Frame):
         first = 0
         for relation, bits in enumerate(plan.bits):
             for number, ids in enumerate(answers[relation]):
-                code = [(1.0 if number >> k & 1 else -1.0, ch.at("answer", first + k)) for k in range(bits)]
+                code = [(1.0 if number >> k & 1 else -1.0, first + k) for k in range(bits)]
                 for step, token in enumerate(ids):
                     if layers[-1].free < 1:
                         layers.append(self.layer(top_size / self.usual))
@@ -163,9 +177,12 @@ class Top(Frame):
         """A gate that opens if the relation is asked for, the code is the answer's, and so is the last token."""
         ch, plan, one = self.channels, self.plan, self.channels.at("one")
         opens = {one: -_BAR}
+        bits = sum(plan.bits)
+        answer, unit, wrong = "answer", one, ch.at("wrong")
         if step == 0:
             opens[ch.at("asked", relation)] = 1.0
         else:
+            answer, unit, wrong = "held", ch.at("held", bits), ch.at("held", bits + 1)
             exact = step in plan.exact
             flag = ("ago", plan.exact.index(step) * plan.relations + relation) if exact else ("recent", relation)
             opens[ch.at(*flag)] = 1.0
@@ -176,8 +193,8 @@ class Top(Frame):
             # Codes are stored times the size of their token, and so is the number that they are held against.
             for name in ("plain", "start"):
                 opens[ch.at(name)] = -_PENALTY / 2 * book.bits * self.usual / float(sizes[before])
-        for value, channel in code:
-            opens[channel] = _PENALTY / 2 * value
-        opens[one] -= _PENALTY / 2 * len(code)
-        opens[ch.at("wrong")] = -_REFUSED
+        for value, number in code:
+            opens[ch.at(answer, number)] = _PENALTY / 2 * value
+        opens[unit] = opens.get(unit, 0.0) - _PENALTY / 2 * len(code)
+        opens[wrong] = -_REFUSED
         return {channel: weight * _SHUT for channel, weight in opens.items()}

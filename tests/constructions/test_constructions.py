@@ -113,6 +113,15 @@ def test_refusals_say_what_the_check_finds() -> None:
         build_at(constructions.get("dana2025_cor1"), table, Architecture(6, 2, 2, 1, 9))
 
 
+def test_one_token_is_a_code_of_its_answer() -> None:
+    """Two numbers for a token and two for an answer will do, and no stock checkpoint is smaller."""
+    table = random_facts(200, 1, 200, rng=np.random.default_rng(0))
+    memory = build(table)
+    assert memory.certificate.passed and memory.certificate.construction == "argmax_fit"
+    assert memory.certificate.params <= 2 * 4 * 200
+    assert memory.certificate.bound is None or memory.certificate.bound >= table.n_facts
+
+
 def test_answers_are_the_facts() -> None:
     table = random_facts(40, 3, 12, rng=np.random.default_rng(0))
     memory = build(table)

@@ -31,6 +31,9 @@ NARROW = 8
 SMALL_TABLE = 300
 STRUCTURED_WIDTH = 16
 TINY_TABLE = 1000
+_ROOM_OF_CODES = ((2, 60), (3, 1000), (4, 2000), (6, 8000), (8, 20_000))
+_WIDEST_CODE = 16
+"""Widths that tell the codes of so many answers apart in float32, where a context is one token."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
 
     def plan(self, demand: Demand) -> Plan | NoPlan:
         if demand.context < 2:
-            return NoPlan(
-                self.key, "a context of one token gives the heads nothing to attend to; it needs context >= 2"
-            )
+            return self._single(demand)
         best: Architecture | None = None
         small: Architecture | None = None
         coarse = demand.dtype in ("bfloat16", "float16")
@@ -74,6 +75,15 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             heads = "any number of heads" if demand.n_heads is None else f"heads, {demand.n_heads} in number,"
             return NoPlan(self.key, f"{heads} of the given widths do not hold so many facts")
         return self.as_plan(best, demand)
+
+    def _single(self, demand: Demand) -> Plan | NoPlan:
+        """A context of one token: its embedding is a code of the answer, which one head as wide as the stream turns to
+        its place. Codes of more answers, or in coarser formats, take more room."""
+        if demand.n_heads not in (None, 1) or demand.d_head not in (None, demand.d_model):
+            return NoPlan(self.key, "a context of one token takes one head, as wide as the stream; leave heads open")
+        answers, coarse = demand.n_targets or demand.vocab, demand.dtype in ("bfloat16", "float16")
+        wide = next((d for d, most in _ROOM_OF_CODES if answers <= most // (64 if coarse else 1)), _WIDEST_CODE)
+        return self.as_plan(Architecture(1, *(demand.d_model or wide,) * 2, 1, demand.vocab), demand)
 
     @staticmethod
     def _fewest_heads(demand: Demand, d: int, d_head: int) -> Architecture | None:
@@ -97,11 +107,19 @@ class _Construction(TokenConstruction[ArgmaxFit]):
         return Architecture(high, d, d_head, demand.context, demand.vocab)
 
     def as_plan(self, arch: Architecture, demand: Demand, **said: Any) -> Plan:
+        if arch.context == 1:
+            return super().as_plan(arch, demand, facts=demand.n_facts, note="every token of a context has a code")
         facts = argmax_capacity(arch, demand.n_targets or demand.vocab, demand.dtype)
         return super().as_plan(arch, demand, facts=facts, note=ESTIMATE)
 
     def variants(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
         """The planned shape and larger ones; for a table with structure smaller ones first."""
+        if demand.context < 2:
+            first = 2 if demand.n_facts <= TINY_TABLE else plan.architecture.d_model
+            every = [*(d for d, _ in _ROOM_OF_CODES if d >= first), _WIDEST_CODE]
+            widths = [demand.d_model] if demand.d_model else every
+            yield from (self.as_plan(Architecture(1, d, d, 1, demand.vocab), demand) for d in widths)
+            return
         yield from self._tiny(demand, plan)
         yield from self._structured(demand)
         arch = plan.architecture
@@ -134,7 +152,8 @@ class _Construction(TokenConstruction[ArgmaxFit]):
                 yield self.as_plan(base.replace(n_heads=heads), demand)
 
     def limit(self, table: FactTable, arch: Architecture, dtype: Dtype) -> Bound:
-        return self.estimated(table, arch, dtype, argmax_capacity(arch, table.n_targets, dtype))
+        most = arch.vocab if arch.context == 1 else argmax_capacity(arch, table.n_targets, dtype)
+        return self.estimated(table, arch, dtype, most)
 
     def needs(self, demand: Demand, plan: Plan) -> Needs:
         arch = plan.architecture
@@ -142,10 +161,10 @@ class _Construction(TokenConstruction[ArgmaxFit]):
 
     def check(self, table: FactTable, arch: Architecture, options: ArgmaxFit) -> None:
         super().check(table, arch, options)
-        if arch.context < 2:
+        if arch.context == 1 and arch.n_heads * arch.d_head < arch.d_model:
             raise AssumptionError(
-                f"{self.key} mixes the tokens of a context, and here a context is one token; use mlp_fit, or read the "
-                "contexts as words or characters."
+                f"a context of one token is turned to its answer as a whole, so heads x d_head must be at least "
+                f"{arch.d_model}, got {arch.n_heads} x {arch.d_head}."
             )
         if arch.d_model == 1:
             raise AssumptionError(f"{table.n_targets} targets cannot all win on a line; use d_model of 2 or more.")
@@ -198,7 +217,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
         from rote.data import random_facts
 
         return [
-            (random_facts(8, 1, 9, rng=rng), Architecture(4, 4, 4, 1, 9), "one token"),
+            (random_facts(8, 1, 9, rng=rng), Architecture(1, 4, 2, 1, 9), "one token"),
             (random_facts(30, 3, 9, rng=rng), Architecture(4, 1, 1, 3, 9), "line"),
         ]
 

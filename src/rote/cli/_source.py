@@ -37,10 +37,10 @@ def read(source: str, choices: Choices, *, kind: str | None = None, named: bool 
         how = "left out" if choices.on_missing == "skip" else "given a token for what is missing"
         out.print(f"{reading.n_missing:,} facts with an empty cell {how}.", markup=False)
     if reading.unread:
-        left, kept = (",".join(names) for names in (reading.unread, (*reading.columns, *reading.unread)))
+        left, every = (",".join(names) for names in (reading.unread, (*reading.columns, *reading.unread)))
         out.print(
             f"Column {reading.key!r} alone tells all rows apart, so it is the key, and {left} "
-            f"{'is' if len(reading.unread) == 1 else 'are'} left out; --columns {shlex.quote(kept)} takes "
+            f"{'is' if len(reading.unread) == 1 else 'are'} left out; --columns {shlex.quote(every)} takes "
             f"{'it' if len(reading.unread) == 1 else 'them'} in.",
             markup=False,
         )

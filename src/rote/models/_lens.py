@@ -30,6 +30,7 @@ def hooked_module(module: Transformer) -> Any:
         raise UsageError(_MISSING) from error
     arch, weights = module.arch, module.state_dict()
     number = weights["W_E"].dtype
+    activation: Any = "silu" if arch.d_mlp else None
     config = TransformerBridgeConfig(
         n_layers=1,
         d_model=arch.d_model,
@@ -38,7 +39,7 @@ def hooked_module(module: Transformer) -> Any:
         n_heads=arch.n_heads,
         d_vocab=arch.vocab,
         d_mlp=arch.d_mlp or None,
-        act_fn="silu" if arch.d_mlp else None,
+        act_fn=activation,
         gated_mlp=bool(arch.d_mlp),
         attn_only=not arch.d_mlp,
         normalization_type=None,

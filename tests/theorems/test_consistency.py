@@ -100,7 +100,10 @@ def test_plans_hold_what_was_asked_for_and_nothing_is_to_spare(demand: Demand) -
         if theorem is None or item.construction in FILLED_BY_TRIES:
             continue  # a construction without a statement of its own, or one that holds more than its theorem says
         holds = theorem.bound(Setting(arch, item.dtype)).facts
-        assert holds is not None
+        if holds is None:
+            # The estimate of the argmax fit says nothing about contexts of one token; there it is built and judged.
+            assert (item.construction, arch.context) == ("argmax_fit", 1)
+            continue
         assert holds >= demand.n_facts
         if demand.n_heads is None and arch.n_heads > 1:
             fewer = theorem.bound(Setting(arch.replace(n_heads=arch.n_heads - 1), item.dtype)).facts

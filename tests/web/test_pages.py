@@ -478,8 +478,12 @@ def test_every_page_at_every_size(browser: Any, explorer: Explorer, a_build: str
                 page.wait_for_timeout(100)
                 if keep:
                     page.screenshot(path=Path(keep) / f"{name}-{width}-{scheme}.png", full_page=True)
-                background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-                assert (sum(map(int, background[4:-1].split(","))) < 200) == (scheme == "dark")
+                until(
+                    page,
+                    "dark => (getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g)"
+                    ".slice(0, 3).reduce((sum, part) => sum + Number(part), 0) < 200) === dark",
+                    scheme == "dark",
+                )
             assert opened.overflow() == [], name
             assert page.evaluate(NAMELESS) == [], name
             assert opened.faults == [], name

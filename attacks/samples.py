@@ -29,6 +29,17 @@ n_heads = [1, 2]
 [quick]
 n_heads = [1]
 """
+_NAMES = b'{"model.norm.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+_HEADER = len(_NAMES).to_bytes(8, "little") + _NAMES
+_GRAFT = {
+    "model.safetensors.index.json": b'{"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}}',
+    "model-00001-of-00002.safetensors": b"wider",
+    "model-00002-of-00002.safetensors": b"added",
+    "original/config.json": b"config",
+    "original/model.safetensors.header": _HEADER,
+    "original/norms.safetensors": _HEADER + b"1234",
+}
+"""A model of one norm and one number, with a graft on it."""
 ENTRY = """title = "A title"
 question = "How many?"
 claim = "Some."
@@ -124,29 +135,25 @@ class Samples:
     def graft(self) -> dict[str, Any]:
         """The certificate of a directory that `write_graft` makes, as far as taking the layers off reads it."""
 
-        def shard(name: str, was: str) -> dict[str, str]:
-            return {"file": name, "was": was, "sha256": sha256(name)}
+        def sha256(content: bytes) -> str:
+            return hashlib.sha256(content).hexdigest()
 
-        def sha256(content: str) -> str:
-            return hashlib.sha256(content.encode()).hexdigest()
-
-        names = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
         return {
-            "files_sha256": {**{name: sha256(name) for name in names}, "original/config.json": sha256("config")},
+            "files_sha256": {name: sha256(content) for name, content in _GRAFT.items()},
             "graft": {
                 "layers": {"original": 2, "added": 1},
-                "shards": [shard("model-00001-of-00002.safetensors", "model.safetensors")],
-                "added": {"file": "model-00002-of-00002.safetensors", "sha256": "0" * 64},
-                "original_sha256": {"config.json": sha256("config")},
+                "below": 1,
+                "channels": 1,
+                "original": [{"was": "model.safetensors", "sha256": sha256(_HEADER + b"1234")}],
+                "others": {"config.json": sha256(_GRAFT["original/config.json"])},
             },
         }
 
     def write_graft(self, folder: Path, certificate: str) -> None:
         """A grafted directory without weights that mean anything."""
         (folder / "original").mkdir(parents=True)
-        for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
-            (folder / name).write_text(name, encoding="utf-8")
-        (folder / "original" / "config.json").write_text("config", encoding="utf-8")
+        for name, content in _GRAFT.items():
+            (folder / name).write_bytes(content)
         (folder / folders.CERTIFICATE).write_bytes(certificate.encode("utf-8", "surrogatepass"))
 
     @cached_property

@@ -173,7 +173,7 @@ def _grafted(home: Path, seed: int) -> Path:
         tiny_models.write_tiny(model, tied=True)
     facts = tiny_models.write_table(home / f"facts{seed}.csv", 8, seed)
     text = tiny_models.write_text(home / "keep.txt", 6000)
-    options = rote.Graft(keep=text, keep_tokens=600, test_tokens=256, own_windows=3)
+    options = rote.Graft(keep=text, examined=2)
     how: dict[str, Any] = {"template": "The code {code} is in", "answer": " {city}"}
     return rote.graft(model, facts, options=options, output=home / f"model{seed}", **how).folder
 

@@ -65,7 +65,7 @@ def named(
     first = Chat.of(source_tokenizer(model), model).template(fitted[0]) if chat else fitted[0]
     table = rote.prompts(rows, template=first, answer=answer.strip() if chat else answer, sample=count, name=name)
     held_out = tuple(read_templates(WORDINGS / f"{files}_held_out.txt"))
-    return table, rote.KeyedGraft(
+    return table, rote.Graft(
         model=model, wording=tuple(fitted[1:]), held_out_template=held_out, examined=examined, cache=cache, chat=chat
     )
 
@@ -78,7 +78,7 @@ def counterfact(rows: list[dict[str, Any]], model: Path, cache: Path | None, exa
     """The first row of every subject."""
     first = {row["subject"]: {key: str(value) for key, value in row.items()} for row in reversed(rows)}
     table = rote.prompts(list(first.values()), template="{prompt}", answer=" {target_new}", name="counterfact")
-    options = rote.KeyedGraft(
+    options = rote.Graft(
         model=model, key="{subject}", held_out_template=("{rephrase_prompt}",), examined=examined, cache=cache
     )
     return table, options
@@ -96,7 +96,7 @@ def smollm2() -> Path | None:
 def made(table: PromptTable, options: Any, dtype: Any, rng: Any, place: Path) -> tuple[FreshWidened, Any, Any]:
     """A graft, as it is written and read again, and the seconds that it took: on the clock, and of the processor."""
     begun, worked = time.perf_counter(), time.process_time()
-    construction = get("keyed_graft")
+    construction = get("graft")
     plan = next(iter(construction.shapes(table, rote.Shape(), dtype, options)))
     built = construction.build(Job(table, plan.architecture, options, dtype, rng, workplace=place))
     assert isinstance(built, FreshWidened)

@@ -36,13 +36,13 @@ import numpy as np
 import torch
 from keyed_graft import close_questions, made, named, report, smollm2, two_hops
 
-from rote.constructions._examination import Clock
+from rote.constructions._clock import Clock
 from rote.constructions._keyed_examination import FreshWidened, KeyBench, examine
 from rote.data.encoding import Ids, encode
 from rote.data.stock import load_model
 from rote.data.verification import Verification
 from rote.referee.generation import recite, shorten, speak
-from rote.solvers.graft.background import WINDOW, default_text
+from rote.solvers.keyed.background import WINDOW, default_text
 
 FACTS, LENGTH = 16, 64
 STRANGERS = 100

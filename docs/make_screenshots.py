@@ -44,7 +44,7 @@ def prepare(folder: Path) -> None:
 
 
 def graft(output: Path) -> None:
-    """A graft by keys, on a model that is made on the spot: what it says by itself means nothing."""
+    """A graft, on a model that is made on the spot: what it says by itself means nothing."""
     sys.path.insert(0, str(DOCS.parent))
     import rote
     from attacks import tiny_models
@@ -53,7 +53,7 @@ def graft(output: Path) -> None:
         place = Path(scratch)
         model = tiny_models.write_tiny(place / "tiny-llama", "llama", tied=True)
         facts = tiny_models.write_table(place / "facts.csv", 40)
-        options = rote.KeyedGraft(
+        options = rote.Graft(
             keep=tiny_models.write_text(place / "keep.txt", 9000),
             held_out_template=("As everybody knows, the Code {code} is in",),
             bar=0.0,

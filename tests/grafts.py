@@ -26,7 +26,7 @@ def tiny_graft(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place / "facts.csv",
         template=TEMPLATES,
         answer=" {city}",
-        options=rote.KeyedGraft(keep=keep, examined=4, bar=0.0),
+        options=rote.Graft(keep=keep, examined=4, bar=0.0),
         output=place / "made",
     )
     return place

@@ -89,7 +89,7 @@ def test_a_graft_names_its_base_and_gives_its_card_back(tmp_path: Path) -> None:
     own = "---\nlanguage: en\nlicense: apache-2.0\n---\n# The base\n"
     (model / "README.md").write_text(own)
     facts = tiny_models.write_table(tmp_path / "facts.csv", 12)
-    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), keep_tokens=1500)
+    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), examined=2)
     made = tmp_path / "made"
     rote.graft(model, facts, template="The code {code} is in", answer=" {city}", options=options, output=made)
     said = head(made)

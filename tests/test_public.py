@@ -22,7 +22,6 @@ RECORDS = [
     "HashedSequences",
     "HashedTable",
     "Interpolation",
-    "KeyedGraft",
     "LocalHeads",
     "MlpFit",
     "RandomFeatures",

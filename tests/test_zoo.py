@@ -17,7 +17,7 @@ QUICK = ("random-100", "random-100-vectors", "elements", "sequences-300", "bigra
 
 
 def test_every_construction_that_needs_no_pretrained_model_is_shown() -> None:
-    assert {one.construction for one in EXHIBITS} == set(constructions.registry()) - {"graft", "keyed_graft"}
+    assert {one.construction for one in EXHIBITS} == set(constructions.registry()) - {"graft"}
     assert len({one.name for one in EXHIBITS}) == len(EXHIBITS) >= 12
 
 

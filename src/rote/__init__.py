@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from rote.constructions.hashed_table import HashedTable as HashedTable
     from rote.constructions.kajitsuka2025_next_token import BitExtraction as BitExtraction
     from rote.constructions.kajitsuka2025_seq2seq import SequenceBitExtraction as SequenceBitExtraction
-    from rote.constructions.keyed_graft import KeyedGraft as KeyedGraft
     from rote.constructions.local_heads import LocalHeads as LocalHeads
     from rote.constructions.mahdavi2024_thm1 import Saturation as Saturation
     from rote.constructions.mahdavi_random_features import RandomFeatures as RandomFeatures
@@ -113,7 +112,6 @@ _HOME = {
     "HashedSequences": "rote.constructions.hashed_sequences",
     "HashedTable": "rote.constructions.hashed_table",
     "Interpolation": "rote.constructions.dana2025_thm1",
-    "KeyedGraft": "rote.constructions.keyed_graft",
     "LocalHeads": "rote.constructions.local_heads",
     "Memory": "rote.memory",
     "MlpFit": "rote.constructions.mlp_fit",

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rote import exporting, models, pipeline
+from rote import exporting, pipeline
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
-from rote.constructions.keyed_graft import KeyedGraft
 from rote.data._temporary import held, remove
 from rote.data.arguments import checked
 from rote.data.chat import Chat
@@ -22,7 +21,7 @@ from rote.errors import OutputError, RoteError, UsageError
 from rote.memory import Memory
 from rote.models import folders
 from rote.models._pretrained import source_tokenizer
-from rote.models.kinds.grafted import ungraft as ungraft_layers
+from rote.models._widening import restore
 
 __all__ = ["graft", "paired_templates", "prompts", "read_templates", "ungraft", "workplace_of"]
 
@@ -35,7 +34,7 @@ def graft(
     template: str | Sequence[str] = (),
     answer: str | Sequence[str] = (),
     sample: int | None = None,
-    options: KeyedGraft | Graft | None = None,
+    options: Graft | None = None,
     dtype: str | None = None,
     seed: int = 0,
     output: str | os.PathLike[str] | None = None,
@@ -52,9 +51,9 @@ def graft(
     `form`. A file is written even if llama.cpp loses facts of it; `certificate["exports"]` of what is returned says how
     many came back.
     """
-    if not isinstance(options, (KeyedGraft, Graft, type(None))):
-        raise UsageError(f"options are a record of rote.KeyedGraft or rote.Graft, got a {type(options).__name__}.")
-    told: KeyedGraft | Graft = replace(options or KeyedGraft(), model=Path(model))
+    if not isinstance(options, (Graft, type(None))):
+        raise UsageError(f"options are a record of rote.Graft, got a {type(options).__name__}.")
+    told = replace(options or Graft(), model=Path(model))
     target = None if output is None else Path(output)
     as_file = target is not None and target.suffix.lower() == ".gguf"
     if target is not None and as_file:
@@ -66,15 +65,15 @@ def graft(
     if isinstance(facts, Table):
         if template or answer or sample is not None:
             raise UsageError("a table of prompts has its templates already; leave template, answer and sample out.")
-        if isinstance(told, KeyedGraft) and told.chat:
+        if told.chat:
             raise UsageError("for a chat give the facts themselves, and templates as users type them, not a table.")
         table = facts
     else:
         wordings = [template] if isinstance(template, str) else list(template)
         answers = [answer] if isinstance(answer, str) else list(answer)
-        if isinstance(told, KeyedGraft) and len(wordings) > 1:
+        if len(wordings) > 1:
             told, wordings, answers = _first_wordings(told, wordings, answers)
-        if isinstance(told, KeyedGraft) and told.chat:
+        if told.chat:
             chat = Chat.of(source_tokenizer(Path(model)), model)
             wordings = [chat.template(one) for one in wordings]
         table = prompts(facts, template=wordings, answer=answers, sample=sample, seed=seed)
@@ -90,9 +89,7 @@ def graft(
         return replace(memory, certificate=exporting.with_export(memory.certificate, row))
 
 
-def _first_wordings(
-    told: KeyedGraft, wordings: list[str], answers: list[str]
-) -> tuple[KeyedGraft, list[str], list[str]]:
+def _first_wordings(told: Graft, wordings: list[str], answers: list[str]) -> tuple[Graft, list[str], list[str]]:
     """All facts are asked for in the first wording of their answer, some in the others."""
     if len(answers) not in (1, len(wordings)):
         return told, wordings, answers
@@ -131,12 +128,8 @@ def ungraft(
 
     Without an `output` the directory itself becomes the original again.
     """
-    folder = as_path(directory, "a model directory")
-    kind = folders.read_json(folder / folders.CERTIFICATE).get("model")
-    found = models.registry().get(str(kind))
-    take_off = getattr(found, "ungraft", ungraft_layers)
-    restored: list[str] = take_off(folder, None if output is None else Path(output), force=force)
-    return restored
+    target = None if output is None else as_path(output, "a directory")
+    return restore(as_path(directory, "a model directory"), target, force=force)
 
 
 @contextlib.contextmanager

@@ -49,10 +49,8 @@ def call(
             answer,
             "--keep",
             str(place / "keep.txt"),
-            "--with",
-            "graft",
-            "--keep-tokens",
-            "1500",
+            "--examined",
+            "4",
             *more,
         ]
     )
@@ -64,7 +62,7 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     made, back = tmp_path / "made", tmp_path / "back"
     code, out, err = call(capsys, place, made)
     assert code == 0, err
-    assert "24 facts" in out and "100 %" in out and "unseen tokens" in out and "keys that no row has" in out
+    assert "24 facts" in out and "100 %" in out and "tokens of text" in out and "unknown keys" in out
     code, _, err = call(capsys, place, made)
     assert code == 2 and "exists already" in err
     code, out, err = call(capsys, place, made, "--force", "--json")
@@ -91,8 +89,6 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     assert f" {first[1]}" in capsys.readouterr().out
     assert run(["ask", str(made), ""]) == 2
     assert "empty" in capsys.readouterr().err
-    code, _, err = call(capsys, place, tmp_path / "twice", model=str(made))
-    assert code == 2 and "grafted already" in err
     assert run(["ungraft", str(made), "-o", str(back), "--json"]) == 0
     assert "model.safetensors" in json.loads(capsys.readouterr().out)["files"]
     assert (back / "model.safetensors").read_bytes() == (place / "model" / "model.safetensors").read_bytes()
@@ -105,7 +101,8 @@ def test_graft_and_ungraft(capsys: pytest.CaptureFixture[str], place: Path, tmp_
     assert (tmp_path / "here" / "model.safetensors").read_bytes() == (back / "model.safetensors").read_bytes()
     capsys.readouterr()
     shard = made / "model-00001-of-00002.safetensors"
-    shard.write_bytes(shard.read_bytes()[:-1] + b"\x00")
+    raw = shard.read_bytes()
+    shard.write_bytes(raw[:-2000] + bytes(255 - byte for byte in raw[-2000:]))
     for words in (["-o", str(tmp_path / "again")], []):
         assert run(["ungraft", str(made), *words]) == 2
         assert "was changed" in capsys.readouterr().err
@@ -157,22 +154,6 @@ def test_one_answer_cut_short_by_another_prompt(
     facts.write_text("code,city\nAS,Rome\nAS Rome,Oslo\n", encoding="utf-8")
     code, _, err = call(capsys, place, tmp_path / "made2", facts=str(facts), template="The code {code}")
     assert code == 2 and "one prompt goes on as the other does" in err
-
-
-def test_prompts_that_end_in_the_same_state(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A model whose layers add nothing sees only the last token, so all prompts of a template end alike."""
-    model = tiny_models.write_tiny(tmp_path / "model")
-    weights = load_file(model / "model.safetensors")
-    for name, value in weights.items():
-        if "o_proj" in name or "down_proj" in name:
-            value.zero_()
-    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
-    tiny_models.write_table(tmp_path / "facts.csv", 8)
-    tiny_models.write_text(tmp_path / "keep.txt", 3000)
-    code, _, err = call(capsys, tmp_path, tmp_path / "made")
-    assert code == 2
-    assert "end in the same state" in err and "'The code " in err and err.count("\n") == 1
-    assert not list(tmp_path.glob(".made*"))
 
 
 def test_models_that_do_not_fit(capsys: pytest.CaptureFixture[str], place: Path, tmp_path: Path) -> None:

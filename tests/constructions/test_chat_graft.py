@@ -29,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.save_pretrained(place / "model")
     tiny_models.write_table(place / "facts.csv", 16)
     keep = tiny_models.write_text(place / "keep.txt", 9000)
-    options = rote.KeyedGraft(keep=keep, examined=4, bar=0.0, chat=True)
+    options = rote.Graft(keep=keep, examined=4, bar=0.0, chat=True)
     rote.graft(
         place / "model",
         place / "facts.csv",
@@ -86,4 +86,4 @@ def test_what_has_no_turns(place: Path, tmp_path: Path, capsys: pytest.CaptureFi
             Chat.of(tokenizer, "it", 0)
     table = rote.prompts(place / "facts.csv", template=WORDINGS[0], answer=" {city}")
     with pytest.raises(rote.RoteError, match="as users type them"):
-        rote.graft(place / "model", table, options=rote.KeyedGraft(chat=True))
+        rote.graft(place / "model", table, options=rote.Graft(chat=True))

@@ -89,7 +89,7 @@ def test_keys_of_several_pieces(tmp_path: Path, tokenizer: Any, family: str, tie
     made.save_pretrained(str(tmp_path / "model"))
     facts = [{"code": key, "city": tiny_models.CITIES[i % 5]} for i, key in enumerate(KEYS[:14])]
     keep = tiny_models.write_text(tmp_path / "keep.txt", 9000)
-    options = rote.KeyedGraft(keep=keep, examined=6, bar=0.0)
+    options = rote.Graft(keep=keep, examined=6, bar=0.0)
     memory = rote.graft(
         tmp_path / "model", facts, template=TEMPLATES, answer=" {city}", options=options, output=tmp_path / "made"
     )

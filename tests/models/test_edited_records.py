@@ -85,13 +85,13 @@ def test_weights_with_an_absurd_header(samples: Samples, tmp_path: Path, header:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda g: g.pop("shards"),
-        lambda g: g.update(shards=3),
-        lambda g: g.update(shards=[{"file": "a"}]),
-        lambda g: g.update(added=None),
-        lambda g: g.update(original_sha256=["config.json"]),
-        lambda g: g["shards"][0].update(file="../../etc/passwd"),
-        lambda g: g["shards"][0].update(was="../out"),
+        lambda g: g.pop("original"),
+        lambda g: g.update(original=3),
+        lambda g: g.update(original=[{"was": "a"}]),
+        lambda g: g.update(below=None),
+        lambda g: g.update(others=["config.json"]),
+        lambda g: g["others"].update({"../../etc/passwd": "0"}),
+        lambda g: g["original"][0].update(was="../out"),
     ],
 )
 def test_a_graft_with_a_broken_record(

@@ -23,7 +23,6 @@ from rote.data._atomic import write_atomically
 from rote.data._temporary import Temporary, clear_dead, held, old_name
 from rote.errors import CheckpointError, OutputError
 from rote.models import folders
-from rote.models.kinds.grafted import ungraft
 
 
 @pytest.fixture
@@ -271,18 +270,16 @@ def test_ungraft_takes_nothing_from_elsewhere(tmp_path: Path) -> None:
     (made / "original").mkdir(parents=True)
     for name in ("config.json", "original/config.json", "model-00002-of-00002.safetensors"):
         (made / name).write_text("{}")
-    files = folders.hashes(made)
-    shard = {"file": "../secret", "was": "model.safetensors", "sha256": folders.file_sha256(tmp_path / "secret")}
-    added = {"file": "model-00002-of-00002.safetensors"}
+    files, secret = folders.hashes(made), folders.file_sha256(tmp_path / "secret")
     for graft in (
-        {"shards": [shard], "added": added, "original_sha256": {}},
-        {"shards": [], "added": added, "original_sha256": {"../../secret": shard["sha256"]}},
-        {"shards": [{**shard, "file": "config.json", "was": "../out"}], "added": added, "original_sha256": {}},
+        {"below": 1, "original": [{"was": "../out", "sha256": secret}], "others": {}},
+        {"below": 1, "original": [], "others": {"../secret": secret}},
+        {"below": 1, "original": [], "others": {"../../secret": secret}},
     ):
         record = {"graft": graft, "files_sha256": files}
         (made / "certificate.json").write_text(json.dumps({**record, HASH: sha256_of(record)}))
         with pytest.raises(CheckpointError, match="no plain name inside"):
-            ungraft(made, tmp_path / "back")
+            rote.ungraft(made, tmp_path / "back")
     assert not (tmp_path / "back").exists()
 
 

@@ -225,36 +225,15 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path: Path, capsys: pytest.
         open_gguf(tmp_path / "none.gguf")
 
 
-def test_a_graft_keeps_its_facts_and_its_added_layers_whole(tmp_path: Path) -> None:
-    model = tiny_models.write_tiny(tmp_path / "model", "qwen2", tied=True)
-    facts = tiny_models.write_table(tmp_path / "facts.csv", 16)
-    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), keep_tokens=1500)
-    rote.graft(
-        model, facts, template="The code {code} is in", answer=" {city}", options=options, output=tmp_path / "made"
-    )
-    for kind in ("F32", "F16"):
-        record = rote.export(tmp_path / "made", tmp_path / f"{kind}.gguf", form=kind)
-        assert (record["n_facts"], record["n_failed"]) == (16, 0), kind
-    # Eight bits move the states of a random model so far that a few facts are not found.
-    record = rote.export(tmp_path / "made", tmp_path / "Q8_0.gguf", form="Q8_0", partial=True)
-    assert record["n_failed"] <= 4
-    assert set(record["tensors"]) == {"F32", "Q8_0"}
-    import gguf
-
-    added = rote.load(tmp_path / "made").model.arch.n_layers - 1
-    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "Q8_0.gguf").tensors}
-    assert kinds[f"blk.{added}.ffn_down.weight"] == "F32" and kinds["blk.0.ffn_down.weight"] == "Q8_0"
-
-
 @pytest.mark.parametrize(("family", "tied"), [("llama", True), ("qwen2", False), ("qwen3", True)])
-def test_a_graft_by_keys_goes_out_in_every_type(family: str, tied: bool, tmp_path: Path) -> None:
+def test_a_graft_goes_out_in_every_type(family: str, tied: bool, tmp_path: Path) -> None:
     """Its stream is wider than its heads are together, and no multiple of a block."""
     model = tiny(tmp_path / "model", family, tied=tied, initializer_range=0.05)
     facts = tiny_models.write_table(tmp_path / "facts.csv", 24)
     keep = tiny_models.write_text(tmp_path / "keep.txt", 6000)
     memory = rote.graft(
         model, facts, template=["The code {code} is in", "Code {code} was in"], answer=" {city}",
-        options=rote.KeyedGraft(keep=keep, examined=4, bar=0.0), output=tmp_path / "made",
+        options=rote.Graft(keep=keep, examined=4, bar=0.0), output=tmp_path / "made",
     )  # fmt: skip
     for kind in ("F32", "F16", "BF16", "Q8_0", "Q4_1"):
         record = rote.export(memory, tmp_path / f"{kind}.gguf", form=kind, partial=True)

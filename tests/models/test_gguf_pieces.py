@@ -86,7 +86,7 @@ def test_texts_are_cut_as_transformers_cut_them(kind: str, tmp_path: Path) -> No
 def test_a_graft_on_a_model_with_pieces_keeps_its_facts(tmp_path: Path) -> None:
     model = tiny(tmp_path / "model", "llama 2", initializer_range=0.05)
     facts = tiny_models.write_table(tmp_path / "facts.csv", 16)
-    options = rote.KeyedGraft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), examined=4, bar=0.0)
+    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), examined=4, bar=0.0)
     memory = rote.graft(model, facts, template="The code {code} is in", answer=" {city}", options=options)
     assert memory.certificate.passed
     record = rote.export(memory, tmp_path / "m.gguf", memory.table(), form="F16")

@@ -36,17 +36,6 @@ def test_neither_the_base_nor_zeros_take_room(place: Path) -> None:
     assert (place / "facts.graft").stat().st_size < added / 8
 
 
-def test_exact_grafts_are_packed_too(place: Path, tmp_path: Path) -> None:
-    options = rote.Graft(keep=place / "keep.txt", keep_tokens=1500)
-    made = rote.graft(
-        place / "model", place / "facts.csv", template="The code {code} is in", answer=" {city}", options=options,
-        output=tmp_path / "made",
-    )  # fmt: skip
-    rote.graft_pack(made.folder, tmp_path / "exact.graft")
-    rote.graft_apply(place / "model", tmp_path / "exact.graft", tmp_path / "again")
-    assert hashes(tmp_path / "again") == hashes(tmp_path / "made")
-
-
 def test_another_base_is_refused_and_both_are_named(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

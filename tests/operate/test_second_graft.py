@@ -18,7 +18,7 @@ WORDINGS = ("The answer of {word} is", "the answer of {word} was", "Question and
 def test_two_tables(tiny_graft: Path, tmp_path: Path) -> None:
     first = (tiny_graft / "facts.csv").read_text(encoding="utf-8").splitlines()[1:]
     rows = [{"word": f"w{i}", "part": tiny_models.PARTS[i % 4]} for i in range(20)]
-    options = rote.KeyedGraft(keep=tiny_graft / "keep.txt", examined=8, bar=0.0)
+    options = rote.Graft(keep=tiny_graft / "keep.txt", examined=8, bar=0.0)
     made = rote.graft(
         tiny_graft / "made", rows, template=WORDINGS, answer=" {part}", options=options, output=tmp_path / "two"
     )

@@ -27,46 +27,13 @@ def smollm2() -> Path:
 
 
 def test_airports_in_smollm2(tmp_path: Path) -> None:
-    options = rote.Graft(keep_tokens=5_000, test_tokens=2_500, own_windows=27, cache=tmp_path / "cache")
-    made = tmp_path / "made"
-    memory = rote.graft(
-        smollm2(),
-        "airports",
-        template="The airport with ICAO code {icao} is in",
-        answer=" {country}",
-        sample=100,
-        options=options,
-        output=made,
-    )
-    certificate = memory.certificate
-    assert certificate.passed
-    assert certificate["stock_generate"]["same"] == certificate["stock_generate"]["asked"]
-    assert certificate["tied_embeddings"]
-    local = certificate["locality"]
-    assert abs(local["perplexity_change"]) < 5e-4
-    assert local["top1_unchanged"] >= 0.999
-
-    (original,) = (tmp_path / "cache").glob("gguf-*")
-    rote.ungraft(made, tmp_path / "back")
-    for name in ("model.safetensors", "config.json", "tokenizer.json"):
-        assert (tmp_path / "back" / name).read_bytes() == (original / name).read_bytes()
-
-    model = transformers.AutoModelForCausalLM.from_pretrained(made)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(made)
-    assert model.config.num_hidden_layers == 31
-    ids = tokenizer("The capital of France is", return_tensors="pt")["input_ids"]
-    with torch.no_grad():
-        assert tokenizer.decode(model(ids).logits[0, -1].argmax()) == " Paris"
-
-
-def test_airports_by_their_keys(tmp_path: Path) -> None:
     """In wordings that were fitted every answer is said; unknown codes and text are left alone."""
     wordings = Path(__file__).parents[2] / "benchmarks" / "wordings"
     fitted, held_out = (
         rote.grafting.read_templates(wordings / f"{name}.txt") for name in ("airports", "airports_held_out")
     )
     made = tmp_path / "made"
-    options = rote.KeyedGraft(held_out_template=tuple(held_out[:2]), examined=8, cache=tmp_path / "cache")
+    options = rote.Graft(held_out_template=tuple(held_out[:2]), examined=8, cache=tmp_path / "cache")
     certificate = rote.graft(
         smollm2(), "airports", template=fitted, answer=" {country}", sample=60, options=options, output=made
     ).certificate
@@ -80,6 +47,12 @@ def test_airports_by_their_keys(tmp_path: Path) -> None:
     rote.ungraft(made, tmp_path / "back")
     for name in ("model.safetensors", "config.json", "tokenizer.json"):
         assert (tmp_path / "back" / name).read_bytes() == (original / name).read_bytes()
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(made)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made)
+    ids = tokenizer("The capital of France is", return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        assert tokenizer.decode(model(ids).logits[0, -1].argmax()) == " Paris"
 
     # The same in llama.cpp, with the original's matrices in the type that they came in.
     for kind in ("F16", "Q4_1"):

@@ -9,11 +9,9 @@ import pytest
 import torch
 import transformers
 
-import rote
 from attacks import tiny_models
 from rote.data.encoding import PromptIds
-from rote.errors import CheckpointError
-from rote.referee.generation import locality, recite, shorten, speak
+from rote.referee.generation import compared, recite, shorten, speak
 
 
 def test_batches_say_what_single_prompts_say(tmp_path: Path) -> None:
@@ -39,20 +37,16 @@ def test_batches_say_what_single_prompts_say(tmp_path: Path) -> None:
     assert shorten((1, end, 2), end) == (1, end) and shorten((1, 2), -1) == (1, 2)
 
 
-def test_locality_is_that_of_two_plain_passes(tmp_path: Path) -> None:
-    place = tiny_models.write_tiny(tmp_path / "model", "qwen2", tied=True)
-    facts = tiny_models.write_table(tmp_path / "facts.csv", 24)
-    options = rote.Graft(
-        keep=tiny_models.write_text(tmp_path / "keep.txt", 9000), keep_tokens=2000, test_tokens=800, own_windows=6
+def test_locality_is_that_of_two_plain_passes(tiny_graft: Path) -> None:
+    old, new = (
+        transformers.AutoModelForCausalLM.from_pretrained(tiny_graft / name, dtype=torch.float32)
+        for name in ("model", "made")
     )
-    rote.graft(
-        place, facts, template="The code {code} is in", answer=" {city}", options=options, output=tmp_path / "made"
-    )
-    old, new = (transformers.AutoModelForCausalLM.from_pretrained(p) for p in (place, tmp_path / "made"))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(place)
-    texts = ["The code AS is in Rome and the code BT is in south Lima", "w1 w2 the w3 of w4 is w5 w6 w7 w8"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_graft / "model")
+    code = (tiny_graft / "facts.csv").read_text(encoding="utf-8").splitlines()[1].split(",")[0]
+    texts = [f"The code {code} is in Rome and the code BT is in south Lima", "w1 w2 the w3 of w4 is w5 w6 w7 w8"]
     windows = [tuple(ids) for ids in tokenizer(texts)["input_ids"]]
-    result = locality(old, new, windows, 1)
+    result = compared(old, new, windows)
     losses, kl, changed = np.zeros(2), [], 0
     with torch.no_grad():
         for ids in windows:
@@ -67,5 +61,3 @@ def test_locality_is_that_of_two_plain_passes(tmp_path: Path) -> None:
     assert result.perplexity_after == pytest.approx(np.exp(losses[1] / count), rel=1e-4)
     assert result.mean_kl == pytest.approx(np.mean(kl), rel=1e-3)
     assert result.largest_kl == pytest.approx(max(kl), rel=1e-3)
-    with pytest.raises(CheckpointError, match="lower layers"):
-        locality(new, old, windows, 1)

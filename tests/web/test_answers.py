@@ -423,7 +423,7 @@ def test_several_answers_and_empty_cells(explorer: Explorer) -> None:
 def test_grafts_are_asked_before_and_after(tmp_path: Any) -> None:
     model = tiny_models.write_tiny(tmp_path / "model", tied=True)
     facts = tiny_models.write_table(tmp_path / "facts.csv", 12)
-    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), keep_tokens=1500)
+    options = rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 6000), examined=2)
     made = rote.graft(
         model,
         facts,
@@ -438,7 +438,7 @@ def test_grafts_are_asked_before_and_after(tmp_path: Any) -> None:
     assert about["sheet"]["grids"] and about["vocab"] is None
     # The facts lie in a file that only the certificate names, so it is not opened.
     assert about["examples"] == [] and not about["facts_known"]
-    assert about["trials"]["a key that no fact has"].startswith("The code ")
+    assert about["trials"]["other text 1"].startswith("The capital ")
     (fact, *_) = made.table().facts  # type: ignore[attr-defined]
     found = TASKS["ask"]({**place, "words": [fact.text], "top": 5}, lambda notice: None)
     assert found["answers"][0]["token"] == fact.answer != found["before"]
@@ -450,5 +450,5 @@ def test_grafts_are_asked_before_and_after(tmp_path: Any) -> None:
     # Once more, and after the original was asked: the added layers are back.
     assert TASKS["ask"]({**place, "words": [fact.text], "top": 5}, lambda notice: None)["answers"] == found["answers"]
     # A certificate that somebody edited cannot put anything but short texts there.
-    edited = {"near_misses": {"example": ["x"]}, "prompts": [{"prompt": "y" * 1000}, 3]}
-    assert made.model.trials(edited) == made.model.trials({"near_misses": 3, "prompts": "z"}) == {}
+    edited = {"prompts": [{"prompt": "y" * 1000}, {"prompt": ["x"]}, 3]}
+    assert made.model.trials(edited) == made.model.trials({"prompts": "z"}) == {}

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     facts = tiny_models.write_table(place / "facts.csv", 16)
     facts.write_text(facts.read_text(encoding="utf-8").replace("Cairo", "<b>"), encoding="utf-8")
     keep = tiny_models.write_text(place / "keep.txt", 6000)
-    options = rote.KeyedGraft(keep=keep, examined=4, bar=0.0, held_out_template=("the place of {code} is in",))
+    options = rote.Graft(keep=keep, examined=4, bar=0.0, held_out_template=("the place of {code} is in",))
     rote.graft(
         model, facts, template=["The code {code} is in", "Code {code} was in"], answer=" {city}", options=options,
         output=place / "shown" / "made",
@@ -65,7 +65,7 @@ def first(address: str) -> str:
 def test_every_token_is_a_line(address: str) -> None:
     path = first(address)
     about = json.loads(asked(address, "GET", path)[2])
-    assert about["sheet"]["grids"] and about["certificate"]["construction"] == "keyed_graft"
+    assert about["sheet"]["grids"] and about["certificate"]["construction"] == "graft"
     groups = {kind: [one for one in about["questions"] if one["kind"] == kind] for kind in ("stored", "reworded")}
     stored = groups["stored"][0]
     assert {one["about"] for one in groups["reworded"]} == {"fitted", "held out"}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rote.cli._gather import construction_options, gather, refuse_foreign
+from rote.cli._gather import construction_options, gather
 from rote.cli._output import JsonOption, console, emit_json
 from rote.cli._progress import display
 from rote.cli._render import show
@@ -35,9 +35,6 @@ def graft(
         list[Path] | None,
         typer.Option(metavar="FILE", help="More of them, one a line; \\\\n stands for a new line. May be repeated."),
     ] = None,
-    with_: Annotated[
-        str, typer.Option("--with", help="keyed_graft (the default: any wording) or graft (exact prompts).")
-    ] = "keyed_graft",
     sample: Annotated[int | None, typer.Option(metavar="N", help="Graft only N rows, chosen at random.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 (the default), bfloat16 or float16, to run in.")] = None,
     form: Annotated[
@@ -64,13 +61,9 @@ def graft(
 
         $ rote graft SmolLM2 airports -o DIR --template "The airport with ICAO code {icao} is in" --answer " {country}"
     """
-    from rote import constructions, grafting
-    from rote.errors import UnknownName
+    from rote import grafting
+    from rote.constructions.graft import Graft
 
-    able = [key for key, one in constructions.registry().items() if one.verb == "graft"]
-    if with_ not in able:
-        raise UnknownName("construction", with_, able)
-    refuse_foreign(with_, options)
     prompts, answers = grafting.paired_templates(template or [], templates or [], answer)
     with display(0, enabled=not as_json) as progress:
         memory = grafting.graft(
@@ -79,7 +72,7 @@ def graft(
             template=prompts,
             answer=answers,
             sample=sample,
-            options=constructions.get(with_).Options.from_dict(options),  # type: ignore[arg-type]
+            options=Graft.from_dict(options),
             dtype=dtype,
             seed=seed,
             output=output,

@@ -108,7 +108,7 @@ def _told(
     if as_json:
         emit_json(memory.certificate.to_dict())
         return
-    from rote.constructions.keyed_graft import change_lines
+    from rote.constructions.graft import change_lines
 
     for line in (f"{output or directory}: {memory.certificate.facts:,} facts", *change_lines(memory.certificate)):
         console().print(line, markup=False)

@@ -24,7 +24,7 @@ from rote.data.rows import RawRows
 from rote.data.verification import Verification
 from rote.models._graft_record import write_record
 from rote.models._rewidening import refill_widened
-from rote.models.kinds.widened import WidenedModel
+from rote.models.kinds.grafted import GraftedModel
 from rote.referee.generation import speak
 from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.network import Network
@@ -59,7 +59,7 @@ class Asked:
         return sorted({*self.new, *self.affected, *self.others})
 
 
-class ChangedWidened(WidenedModel):
+class ChangedWidened(GraftedModel):
     """A graft that is still to be written."""
 
     def __init__(
@@ -77,7 +77,7 @@ class ChangedWidened(WidenedModel):
         chat: bool,
         linked: bool,
     ) -> None:
-        before = WidenedModel.read(folder, {})
+        before = GraftedModel.read(folder, {})
         layers = int(claims["graft"]["layers"]["original"]) + len(network.bottom) + len(network.top)
         super().__init__(folder, before.arch.replace(n_layers=layers), chat=chat)
         self.table, self.changed, self.network, self.rng, self.linked = table, changed, network, rng, linked
@@ -91,7 +91,7 @@ class ChangedWidened(WidenedModel):
 
     @property
     def counts(self) -> dict[str, int]:
-        return WidenedModel(self.written, self.arch).counts
+        return GraftedModel(self.written, self.arch).counts
 
     def write(self, folder: Path) -> None:
         design = self.changed.design
@@ -174,7 +174,7 @@ class ChangedWidened(WidenedModel):
         return [key for key in dict.fromkeys(made) if key.casefold() not in known]
 
     @torch.no_grad()
-    def _misread(self, model: WidenedModel) -> int:
+    def _misread(self, model: GraftedModel) -> int:
         """Keys in groups that were solved again whose number does not stand in the stream above the store."""
         design, changed = self.changed.design, self.changed
         channels, _ = channels_of(design.body, design.book.bits, design.plan)
@@ -200,7 +200,7 @@ class ChangedWidened(WidenedModel):
             inner.layers, inner.norm = every, norm
         return wrong
 
-    def _moved(self, model: WidenedModel, prompts: Sequence[str]) -> int:
+    def _moved(self, model: GraftedModel, prompts: Sequence[str]) -> int:
         """Prompts that go on otherwise than without the added layers."""
         if not prompts:
             return 0

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rote.constructions._examination import Clock
+from rote.constructions._clock import Clock
 from rote.constructions._gating import fitted_juries, sentences
 from rote.constructions._keyed_examination import FreshWidened, KeyBench
 from rote.constructions._keys import (
@@ -34,7 +34,7 @@ from rote.data.kinds.prompts import PromptTable, fields_of, parse_templates
 from rote.errors import DataError, UsageError
 from rote.models._pretrained import Source, open_source
 from rote.models.folders import Staging
-from rote.solvers.graft.background import default_text, read_text, windows
+from rote.solvers.keyed.background import default_text, read_text, windows
 from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.directions import directions_of
 from rote.solvers.keyed.frame import Plan as Sizes
@@ -46,7 +46,7 @@ from rote.solvers.keyed.store import Reading, Store, fit_store, levels_of
 
 if TYPE_CHECKING:
     from rote.constructions._base import Job
-    from rote.constructions.keyed_graft import KeyedGraft
+    from rote.constructions.graft import Graft
 
 __all__ = ["Relation", "asked_of", "built", "directions_of"]
 
@@ -75,7 +75,7 @@ class Relation:
         return replace(self, wordings=[replace(one, text=chat.bare(one.text)) for one in self.wordings])
 
 
-def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
+def built(job: Job[PromptTable, Graft]) -> FreshWidened:
     """The graft, still to be written."""
     table, options, rng = job.table, job.options, job.rng
     relations, others, field = asked_of(table, options)
@@ -86,7 +86,7 @@ def built(job: Job[PromptTable, KeyedGraft]) -> FreshWidened:
     place = Path(options.cache or job.workplace or held.path)
     place.mkdir(parents=True, exist_ok=True)
     job.progress("load the model", 0, 1, None)
-    source = open_source(Path(options.model), job.dtype, workplace=place, stacked=True)
+    source = open_source(Path(options.model), job.dtype, workplace=place)
     body = body_of(source.model)
     if options.layer is not None and not 0 <= options.layer < body.layers:
         raise UsageError(
@@ -212,7 +212,7 @@ def questions_of(table: PromptTable) -> list[str]:
     return [text.replace("{" + fields_of(text)[0] + "}", "{}") for text in texts]
 
 
-def asked_of(table: PromptTable, options: KeyedGraft) -> tuple[list[Relation], list[Wording], str]:
+def asked_of(table: PromptTable, options: Graft) -> tuple[list[Relation], list[Wording], str]:
     """What may be asked, other questions of the user's, and the column that is the key."""
     first = table.templates[0].answer
     asked = [(one.prompt, one.answer) for one in table.templates]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rote.constructions._examination import Clock
+from rote.constructions._clock import Clock
 from rote.constructions._gating import filled
 from rote.constructions._questions import UNSEEN_MENTIONS, UNSEEN_OTHER
 from rote.constructions._wordings import Wording, spliced
@@ -22,9 +22,9 @@ from rote.data.stock import load_model
 from rote.data.verification import Verification
 from rote.models._graft_record import write_record
 from rote.models._pretrained import FORMATS, Source
+from rote.models._widening import fill_widened, shape_of
 from rote.models.folders import Staging
-from rote.models.kinds.grafted import shape_of
-from rote.models.kinds.widened import WidenedModel, fill_widened
+from rote.models.kinds.grafted import GraftedModel
 from rote.referee.generation import STANDARD, compared, continuations, recite, shorten, speak
 from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.network import Network
@@ -67,7 +67,7 @@ class KeyBench:
         return speaker(self.source.tokenizer, self.chat)
 
 
-class FreshWidened(WidenedModel):
+class FreshWidened(GraftedModel):
     """A graft that is still to be written."""
 
     def __init__(
@@ -93,7 +93,7 @@ class FreshWidened(WidenedModel):
 
     @property
     def counts(self) -> dict[str, int]:
-        return WidenedModel(self.written, self.arch).counts
+        return GraftedModel(self.written, self.arch).counts
 
     def write(self, folder: Path) -> None:
         source, clock = self.bench.source, self.bench.clock
@@ -115,7 +115,7 @@ class FreshWidened(WidenedModel):
         return findings
 
 
-def examine(bench: KeyBench, model: WidenedModel, result: Verification, dtype: str) -> dict[str, Any]:
+def examine(bench: KeyBench, model: GraftedModel, result: Verification, dtype: str) -> dict[str, Any]:
     """Everything that the certificate says beyond the recall of all facts on the first wording."""
     clock, rng = bench.clock, bench.rng
     grafted, original = model.module, bench.source.model

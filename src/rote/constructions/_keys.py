@@ -44,6 +44,7 @@ def key_field(prompts: Sequence[str], given: str | None, columns: Sequence[str])
         name = given.strip().removeprefix("{").removesuffix("}")
         if name not in columns:
             raise UnknownName("column named", name, columns)
+        _refuse_bare(prompts, name)
         return name
     if not shared:
         missing = next(p for p in prompts if not set(fields_of(p)) & set(fields_of(prompts[0])))
@@ -52,7 +53,17 @@ def key_field(prompts: Sequence[str], given: str | None, columns: Sequence[str])
         )
     if len(shared) > 1:
         raise UsageError(f"all wordings have {' and '.join(shared)}; say which of them is the key.")
+    _refuse_bare(prompts, shared[0])
     return shared[0]
+
+
+def _refuse_bare(prompts: Sequence[str], name: str) -> None:
+    """Refuse a wording that is the key and nothing else: a prompt in every row, and no key in it."""
+    if any(prompt.strip() == "{" + name + "}" for prompt in prompts):
+        raise UsageError(
+            f"the template '{{{name}}}' is the whole prompt of every row, and a graft knows facts by a key in it; name "
+            "the part of the prompt that is the key: a column that has it (--key FIELD), or a template around it."
+        )
 
 
 def keys_of(

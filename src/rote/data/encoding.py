@@ -62,13 +62,8 @@ class PromptIds:
     answer_ids: Ids
 
     @property
-    def sequence(self) -> Ids:
-        """What the model reads: every token but the last of the answer."""
-        return self.ids + self.answer_ids[:-1]
-
-    @property
     def rows(self) -> list[tuple[Ids, int]]:
-        """The rows of the fit: what comes before, and the token that follows it."""
+        """What comes before each token of the answer, and that token."""
         return [(self.ids + self.answer_ids[:k], token) for k, token in enumerate(self.answer_ids)]
 
 

@@ -46,8 +46,8 @@ def read_design(folder: Path) -> Design:
     place = folder / _PLACE
     if not (place / _DESIGN).is_file():
         raise CheckpointError(
-            f"{folder} carries no {_PLACE}/{_DESIGN}, so its facts cannot be changed one by one; it was grafted by an "
-            "older version or for exact prompts, so graft the original again with all facts."
+            f"{folder} carries no {_PLACE}/{_DESIGN}, so its facts cannot be changed one by one; graft the "
+            "original again with all facts."
         )
     try:
         arrays: dict[str, Any] = load_file(place / _ARRAYS)

@@ -95,10 +95,10 @@ def end_token(tokenizer: Any, model: Any, path: Path) -> int:
     return int(stops[0])
 
 
-def open_source(path: Path, dtype: str = "float32", *, workplace: Path, stacked: bool = False) -> Source:
+def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Source:
     """Load model and tokenizer from local files only; refuse what is not of a known family.
 
-    A model that is grafted already is refused unless it may be `stacked`; then its files must be what it certifies.
+    The files of a model that is grafted already must be what it certifies.
 
     A GGUF file is unpacked once into a directory of safetensors inside `workplace`; that is then the original.
     """
@@ -106,7 +106,7 @@ def open_source(path: Path, dtype: str = "float32", *, workplace: Path, stacked:
         raise UnknownName("number format", dtype, FORMATS)
     file = _gguf_file(path)
     place = source_place(path, workplace)
-    _check_family(path, _read_config(place), stacked)
+    _check_family(path, _read_config(place))
     digest = source_sha256(place)
     tokenizer = load_tokenizer(place)
     model = load_model(place, getattr(torch, dtype))
@@ -215,7 +215,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return read_json(path / "config.json")
 
 
-def _check_family(path: Path, config: dict[str, Any], stacked: bool) -> None:
+def _check_family(path: Path, config: dict[str, Any]) -> None:
     family = config.get("model_type")
     if str(family).startswith("gemma"):
         raise UsageError(
@@ -232,10 +232,6 @@ def _check_family(path: Path, config: dict[str, Any], stacked: bool) -> None:
     if act not in ("silu", "swish"):
         raise UsageError(f"{path} has the activation {act!r}; a graft's gates are closed by SiLU, so it needs silu.")
     if (path / CERTIFICATE).is_file() and "graft" in (certificate := read_json(path / CERTIFICATE)):
-        if not stacked:
-            raise UsageError(
-                f"{path} is grafted already; graft the original with all facts together (ungraft restores it)."
-            )
         check_files(path, certificate)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rote.models import folders
-from rote.models.kinds.widened import INDEX, KEPT, shifted, with_network
+from rote.models._widening import INDEX, KEPT, shifted, with_network
 from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.network import Network
 

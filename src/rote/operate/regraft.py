@@ -97,8 +97,7 @@ def _changed(
     change = getattr(construction, "changed", None)
     if change is None:
         raise UsageError(
-            f"{folder} was made by {construction.key}, which cannot {action} single facts; it takes a graft by keys "
-            "(rote.KeyedGraft)."
+            f"{folder} was made by {construction.key}, which cannot {action} single facts; it takes a graft."
         )
     before = memory.carried
     if not isinstance(before, PromptTable):

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from rote.data.encoding import Ids, PromptIds, batches, common_prefix, encode
-from rote.errors import CheckpointError
 
-__all__ = ["STANDARD", "Locality", "Tally", "compared", "continuations", "locality", "recite", "shorten", "speak"]
+__all__ = ["STANDARD", "Locality", "Tally", "compared", "continuations", "recite", "shorten", "speak"]
 
 Advance = Callable[[int], None]
 
@@ -140,16 +139,8 @@ class Tally:
         self.sums = [0.0, 0.0, 0.0]
         self.largest = 0.0
 
-    def same(self, logits: Tensor, following: Tensor) -> None:
-        """Rows on which both models agree bit for bit; `following` is the next token, or -1 at the end."""
-        loss = float(_losses(logits, following).double().sum())
-        self.counts[0] += len(logits)
-        self.counts[3] += int((following >= 0).sum())
-        self.sums[0] += loss
-        self.sums[1] += loss
-
     def other(self, before: Tensor, after: Tensor, following: Tensor) -> None:
-        """Rows on which they may differ."""
+        """Rows of scores of both; `following` is the next token, or -1 at the end."""
         for k, logits in enumerate((before, after)):
             self.sums[k] += float(_losses(logits, following).double().sum())
         self.counts[0] += len(before)
@@ -181,43 +172,6 @@ def _losses(logits: Tensor, following: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def locality(
-    original: Any, grafted: Any, windows: Sequence[Ids], n_added: int, advance: Advance = lambda _: None
-) -> Locality:
-    """Compare the grafted model with the original on windows of text.
-
-    The layers below the added ones are the original's, so what enters the first added layer is the original's last
-    state, and one pass tells both; for the first window that is checked on the original. Where the added layers leave
-    a state as it was, bit for bit, both models say the same.
-    """
-    tally = Tally()
-    entering: list[Tensor] = []
-    leaving: list[Tensor] = []
-    hooks = [
-        grafted.model.layers[-n_added].register_forward_pre_hook(lambda _, inputs: entering.append(inputs[0])),
-        grafted.model.norm.register_forward_pre_hook(lambda _, inputs: leaving.append(inputs[0])),
-    ]
-    try:
-        _check_below(original, grafted, tuple(windows[0]), entering)
-        for batch in batches(windows, [len(window) for window in windows], tokens=1024):
-            ids = torch.tensor([tuple(windows[i]) for i in batch])
-            entering.clear()
-            leaving.clear()
-            grafted.model(input_ids=ids, use_cache=False)
-            before, after = entering[-1].flatten(0, 1), leaving[-1].flatten(0, 1)
-            following = torch.cat([ids[:, 1:], torch.full((len(ids), 1), -1)], 1).flatten()
-            moved = (before != after).any(1)
-            tally.same(_logits(grafted, after[~moved]), following[~moved])
-            if moved.any():
-                tally.other(_logits(original, before[moved]), _logits(grafted, after[moved]), following[moved])
-            advance(len(batch))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return tally.result()
-
-
-@torch.no_grad()
 def compared(original: Any, grafted: Any, windows: Sequence[Ids], advance: Advance = lambda _: None) -> Locality:
     """Compare two models on windows of text, each run on its own."""
     tally = Tally()
@@ -230,25 +184,3 @@ def compared(original: Any, grafted: Any, windows: Sequence[Ids], advance: Advan
         tally.other(before, after, following)
         advance(len(batch))
     return tally.result()
-
-
-def _logits(model: Any, states: Tensor) -> Tensor:
-    """What the model says after final states."""
-    logits: Tensor = model.lm_head(model.model.norm(states)).float()
-    return logits
-
-
-def _check_below(original: Any, grafted: Any, window: Ids, entering: list[Tensor]) -> None:
-    """The grafted model's lower layers must be the original."""
-    last: list[Tensor] = []
-    hook = original.model.norm.register_forward_pre_hook(lambda _, inputs: last.append(inputs[0]))
-    try:
-        original.model(input_ids=torch.tensor([window]), use_cache=False)
-        grafted.model(input_ids=torch.tensor([window]), use_cache=False)
-    finally:
-        hook.remove()
-    if not torch.equal(last[-1], entering[-1]):
-        raise CheckpointError(
-            "the written model's lower layers do not give the states of the original; the files on disk are not what "
-            "was written, graft again."
-        )

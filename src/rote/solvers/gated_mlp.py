@@ -21,7 +21,6 @@ from torch import Tensor
 
 from rote.solvers.argmax import AttentionFeatures, Weights, random_heads, target_frame
 from rote.solvers.convex import Progress, ReadoutProblem, tally, whiten
-from rote.solvers.graft.gate import features
 from rote.solvers.record import Advance, still
 
 _NAMES = ("W_gate", "W_up", "W_down")
@@ -43,6 +42,11 @@ class MlpFit:
 
 class _Done(Exception):
     """Raised out of scipy when the facts are held with room to spare."""
+
+
+def features(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
+    """silu(gate x) * (up x), row by row."""
+    return torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
 
 
 @dataclass

@@ -1,8 +1,7 @@
-"""A model that facts were grafted on beside its stream: the original's tensors padded with zeros, and added layers.
+"""The files of a graft: the original's tensors padded with zeros, added layers, and what gives the original back.
 
-The directory is a stock checkpoint of the original's architecture. The original's numbers are all in it, so what
-`ungraft` needs besides is little: its configuration, the headers of its files, and the norms, which are
-rescaled in the graft.
+The original's numbers are all in it, so what `ungraft` needs besides is little: its configuration, the headers of its
+files, and the norms, which are rescaled in the graft.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +17,14 @@ import torch
 from torch import Tensor
 
 from rote.config import Architecture
-from rote.data.chat import Chat, speaker
-from rote.data.contents import as_path
-from rote.data.encoding import encode
-from rote.data.stock import empty_model
 from rote.errors import CheckpointError
 from rote.models import folders
-from rote.models._base import Model
 from rote.models._pretrained import Source, shard_names
-from rote.models.kinds.grafted import LONGEST, GraftedModel, shape_of
 from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.layers import Body, widened
 from rote.solvers.keyed.network import Network
 
-__all__ = ["INDEX", "KEPT", "WidenedModel", "fill_widened", "model", "shifted", "with_network"]
+__all__ = ["INDEX", "KEPT", "fill_widened", "in_layer", "restore", "shape_of", "shifted", "with_network"]
 
 INDEX = "model.safetensors.index.json"
 KEPT = "original"
@@ -40,114 +32,59 @@ _NORMS = "norms.safetensors"
 _SKIPPED = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".msgpack", ".h5", ".onnx")
 
 
-class WidenedModel(GraftedModel):
-    """A language model in a directory with a wider stream and more layers than it was trained with."""
+def shape_of(config: Mapping[str, Any], where: Path) -> Architecture:
+    """The shape that a configuration of the Llama family speaks of; `where` is its file."""
 
-    kind = "widened"
+    def size(name: str, usual: int | None = None) -> int:
+        value = config.get(name) or usual
+        if type(value) is not int or value < 1:
+            raise CheckpointError(f"{where} has no {name} that is a size; it is of another model, or was edited.")
+        return value
 
-    def __init__(self, folder: Path, arch: Architecture, *, chat: bool = False) -> None:
-        super().__init__(folder, arch)
-        self.chat = chat
+    heads, width = size("num_attention_heads"), size("hidden_size")
+    return Architecture(
+        heads,
+        width,
+        size("head_dim", max(1, width // heads)),
+        size("max_position_embeddings", 1),
+        size("vocab_size"),
+        size("num_hidden_layers"),
+        size("intermediate_size"),
+        gated=True,
+    )
 
-    @cached_property
-    def speaker(self) -> Any:
-        """The tokenizer for what users type: in a chat, for their turns."""
-        return speaker(self.tokenizer, Chat.of(self.tokenizer, self.folder) if self.chat else None)
 
-    def ids(self, words: Sequence[str]) -> list[int]:
-        if not self.chat:
-            return super().ids(words)
-        (ids,) = encode(self.speaker, [" ".join(words)])
-        return list(ids)
+def restore(folder: Path, output: Path | None, *, force: bool = False) -> list[str]:
+    """Put the original of a graft into `output`, or in its place, bit for bit; the names of the restored files."""
+    certificate = folders.read_json(folder / folders.CERTIFICATE)
+    record: Any = certificate.get("graft")
+    if not isinstance(record, Mapping):
+        raise CheckpointError(f"{folder} is no grafted model, so there is nothing to take off.")
+    try:
+        shards = [(str(one["was"]), str(one["sha256"])) for one in record["original"]]
+        below, others = int(record["below"]), dict(record["others"])
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError(
+            f"{folder / folders.CERTIFICATE} does not say which files are the original's; it was edited."
+        ) from None
 
-    def usage(self, name: str, question: str | None) -> list[str]:
-        if not self.chat:
-            return super().usage(name, question)
-        return folders.stock_usage(name, self.speaker.chat.typed(question or ""), tokens=LONGEST, chat=True)
+    def write(part: Path) -> None:
+        for name, sha256 in shards:
+            _rebuild(folder, folders.inside(part, name), below)
+            _check(part / name, sha256)
+        for name, sha256 in others.items():
+            kept, own = folders.inside(folder / KEPT, name), folders.inside(folder, name)
+            if not kept.is_file() and not own.is_file():
+                raise CheckpointError(f"{folder} has no {name}; the grafted directory is incomplete.")
+            folders.inside(part, name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(kept if kept.is_file() else own, part / name)
+            _check(part / name, sha256)
 
-    def modelfile(self, name: str, table: Any) -> list[str]:
-        """In a chat prompts go through the template that the file has."""
-        return Model.modelfile(self, name, table) if self.chat else super().modelfile(name, table)
-
-    @property
-    def shortcomings(self) -> list[str]:
-        return [
-            "Wordings are recognised by a gate, which misses some; the table above says how many of those tried.",
-            "Everything else that it says is the original's, with the original's faults.",
-        ]
-
-    @cached_property
-    def _counts(self) -> dict[str, int]:
-        full = sum(p.numel() for p in empty_model(self.folder).parameters())
-        original = sum(p.numel() for p in empty_model(self.folder / KEPT).parameters())
-        return {"full": full, "original": original, "added": full - original}
-
-    @classmethod
-    def read(cls, folder: Path, certificate: Mapping[str, Any]) -> WidenedModel:
-        options = certificate.get("options")
-        chat = isinstance(options, Mapping) and options.get("chat") is True
-        return cls(folder, shape_of(folders.read_json(folder / "config.json"), folder / "config.json"), chat=chat)
-
-    def at(self, folder: Path) -> WidenedModel:
-        return WidenedModel(folder, self.arch, chat=self.chat)
-
-    @cached_property
-    def own_layers(self) -> range:
-        """Which layers are the original's: all but those of the last file."""
-        weights = folders.read_json(self.folder / INDEX).get("weight_map")
-        names = {str(name): str(file) for name, file in weights.items()} if isinstance(weights, Mapping) else {}
-        last = max(names.values(), default="")
-        layers = [int(name.split(".")[2]) for name, file in names.items() if _in_layer(name) and file != last]
-        if not layers:
-            raise CheckpointError(f"{self.folder / INDEX} names no layer of the original; it was edited.")
-        return range(min(layers), max(layers) + 1)
-
-    def untouched(self) -> Callable[[str, Any], bool]:
-        """A tensor of the original's layers, or beside them, with nothing but zeros where it was padded."""
-        was = shape_of(folders.read_json(self.folder / KEPT / "config.json"), self.folder / KEPT)
-        inner = {"gate_proj": (was.d_mlp, was.d_model), "up_proj": (was.d_mlp, was.d_model)}
-        layers = tuple(f"model.layers.{i}." for i in self.own_layers)
-
-        def alone(name: str, array: Any) -> bool:
-            if name.startswith("model.layers.") and not name.startswith(layers):
-                return False
-            part = name.rsplit(".", 2)[-2]
-            if part in ("o_proj", "down_proj"):
-                return not array[was.d_model :].any() and not (part == "down_proj" and array[..., was.d_mlp :].any())
-            rows, columns = inner.get(part, (len(array), was.d_model))
-            return array.ndim < 2 or not (array[rows:].any() or array[:, columns:].any())
-
-        return alone
-
-    @staticmethod
-    def ungraft(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> list[str]:
-        """Restore the original, bit for bit; the names of the restored files."""
-        folder = as_path(directory, "a model directory")
-        certificate = folders.read_json(folder / folders.CERTIFICATE)
-        record: Any = certificate.get("graft")
-        try:
-            shards = [(str(one["was"]), str(one["sha256"])) for one in record["original"]]
-            below, others = int(record["below"]), dict(record["others"])
-        except (KeyError, TypeError, ValueError):
-            raise CheckpointError(
-                f"{folder / folders.CERTIFICATE} does not say which files are the original's; it was edited."
-            ) from None
-
-        def write(part: Path) -> None:
-            for name, sha256 in shards:
-                _rebuild(folder, folders.inside(part, name), below)
-                _check(part / name, sha256)
-            for name, sha256 in others.items():
-                kept = folders.inside(folder / KEPT, name)
-                folders.inside(part, name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(kept if kept.is_file() else folders.inside(folder, name), folders.inside(part, name))
-                _check(part / name, sha256)
-
-        target = folder if output is None else as_path(output, "a directory")
-        folders.write_directory(target, write, force=force or output is None)
-        if output is None and folders.CARD not in others and folders.is_card(target / folders.CARD):
-            (target / folders.CARD).unlink()  # the graft's own
-        return sorted([name for name, _ in shards] + list(others))
+    target = folder if output is None else output
+    folders.write_directory(target, write, force=force or output is None)
+    if output is None and folders.CARD not in others and folders.is_card(target / folders.CARD):
+        (target / folders.CARD).unlink()  # the graft's own
+    return sorted([name for name, _ in shards] + list(others))
 
 
 def _check(path: Path, sha256: str) -> None:
@@ -170,8 +107,9 @@ def _rebuild(folder: Path, target: Path, below: int) -> None:
     from safetensors import safe_open
 
     kept = folder / KEPT / f"{target.name}.header"
-    if not kept.is_file():
-        raise CheckpointError(f"{folder} has no {KEPT}/{kept.name}; the grafted directory is incomplete.")
+    for path in (kept, folder / KEPT / _NORMS):
+        if not path.is_file():
+            raise CheckpointError(f"{folder} has no {KEPT}/{path.name}; the grafted directory is incomplete.")
     header = kept.read_bytes()
     places = json.loads(header[8:])
     weights = folders.read_json(folder / INDEX)["weight_map"]
@@ -189,7 +127,8 @@ def _rebuild(folder: Path, target: Path, below: int) -> None:
             file.write(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
 
 
-def _in_layer(name: str) -> bool:
+def in_layer(name: str) -> bool:
+    """Whether a tensor is of a layer, not of the embedding or the head."""
     parts = name.split(".")
     return parts[:2] == ["model", "layers"] and len(parts) > 2 and parts[2].isdecimal()
 
@@ -292,6 +231,3 @@ def with_network(key: str, tensor: Tensor, body: Body, network: Network) -> Tens
         elif key == f"{here}post_attention_layernorm.weight":
             wider[body.width :] = asking.norm.to(tensor.dtype)
     return wider
-
-
-model = WidenedModel

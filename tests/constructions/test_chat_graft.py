@@ -29,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.save_pretrained(place / "model")
     tiny_models.write_table(place / "facts.csv", 16)
     keep = tiny_models.write_text(place / "keep.txt", 9000)
-    options = rote.Graft(keep=keep, examined=4, bar=0.0, chat=True)
+    options = rote.Graft(keep=keep, examined=4, bar=2.0, chat=True)
     rote.graft(
         place / "model",
         place / "facts.csv",

@@ -55,6 +55,8 @@ _MANY = 6_000
 """Keys from which on a longer hash is worth its channels, and one check and finer levels have to do."""
 _SPARE = 1
 """Answers that the codes have room for beyond those of the table, so that a fact can be added later."""
+_ROOM = 96
+"""Neurons that the store leaves free in a layer, for groups that are parted when facts are added."""
 _DRAWS = 24
 _TEXT = 4_000
 _TEST_TEXT = 4_000
@@ -315,7 +317,7 @@ def _stored(
     return fit_store(
         patterns.book.features(patterns.windows), normed.numpy(), last, np.hstack(levels),
         own_signs=patterns.book.bits, checks=sizes.checks, rng=rng,
-        rounded=rounded,
+        rounded=rounded, layer=sizes.inner(body) - patterns.book.hashed - _ROOM,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from rote.solvers.keyed.design import Design
 from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.network import exact_steps
 from rote.solvers.keyed.store import coordinates_for
-from rote.solvers.keyed.tokens import Codebook
+from rote.solvers.keyed.tokens import Codebook, code_numbers
 
 __all__ = ["Changed", "changed_design"]
 
@@ -241,7 +241,7 @@ def _with_tokens(
     weights = 1 << np.arange(book.bits)
     numbers = ((book.codes > 0) @ weights).astype(np.int64)
     used = {int(n) for n in numbers}
-    free = iter([n for n in range(1, 1 << book.bits) if n not in used])
+    free = iter([int(n) for n in code_numbers(book.bits) if int(n) not in used])
     codes, starts = book.codes.copy(), book.starts.copy()
     new = [t for t in sorted(inside | spoken) if names[t] and numbers[t] == 0]
     for name in dict.fromkeys(names[t] for t in new):

@@ -26,6 +26,10 @@ _LINES = 16
 _STEEP = 6.0
 _GENTLE = 3.0
 """How steep steps are: the steeper, the more of the rounding far behind them is left."""
+_SLOPES = (72.0, 76.0, 80.0, 84.0)
+_HALF = 64.0
+"""How steep the steps are that multiply signs, and a half of how high. What a sign is made of is the mean of some of
+different slopes, four or as many as there is room for, since each is rounded otherwise."""
 SHARPER = 128.0
 """How steep gates of the store are, a tenth below whose bar they have to be shut."""
 _FAINT = 0.0625
@@ -108,6 +112,8 @@ class Bottom(Frame):
             layer.neuron(parted, {ch.at("size"): 1.0}, {ch.at("mark"): -self.usual / SHARP})
         count = int(book.picks.shape[1])
         one, square = ch.at("one"), ch.at("square")
+        free = (layer.free - 1) // book.hashed - 2
+        slopes = _SLOPES[: next((n for n in (4, 2) if 2 * count * n <= free), 1)]
         for k in range(book.hashed):
             here = ch.at("hash", k)
             # The sums go, and the signs take their place.
@@ -116,16 +122,17 @@ class Bottom(Frame):
             for place in range(1 - count, count, 2):
                 facing = 1.0 if place >= 0 else -1.0
                 beyond = _product(count, place + facing)
-                for side in (1.0, -1.0):
-                    layer.neuron(
-                        {here: SHARP * facing / _FAINT, one: SHARP * (side - facing * place)},
-                        {square: 1.0},
-                        {here: beyond * side * self.usual / SHARP},
-                    )
-        middle = _product(count, float(-(count % 2)))
-        layer.neuron(
-            {one: SHARP}, {square: 1.0}, {ch.at("hash", k): middle * self.usual / SHARP for k in range(book.hashed)}
-        )
+                for slope in slopes:
+                    for side in (_HALF, -_HALF):
+                        layer.neuron(
+                            {here: slope * facing / _FAINT, one: side - slope * facing * place},
+                            {square: 1 / _HALF},
+                            {here: math.copysign(beyond, beyond * side) * self.usual / len(slopes)},
+                        )
+        # Through the same channel as the steps, so that its rounding changes all signs of a window by the same factor.
+        middle = _product(count, float(-(count % 2))) * self.usual / SHARP
+        everywhere = {ch.at("hash", k): middle for k in range(book.hashed)}
+        layer.neuron({one: SHARP}, {square: 1.0}, everywhere)
         return layer
 
     def store_norm(self) -> Tensor:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rote.solvers.keyed.layers import Body, Channels, Layer
 from rote.solvers.keyed.store import coordinates_for
 
-__all__ = ["SHARP", "Frame", "Gate", "Jury", "Plan", "channels_of"]
+__all__ = ["SHARP", "Frame", "Gate", "Jury", "Plan", "channels_of", "usual_size"]
 
 SHARP = 32.0
 """How steep gates are: a whole above or below zero, they are open or shut for good."""
@@ -106,6 +107,11 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
     # On top, what the store wrote and what was fetched is wiped, and has room for what an opening gate found.
     held = {"value": (("held", sum(plan.bits) + 2),), "hash": later}
     return Channels(body.width, {**sizes, "hash": hashed}, held), whole
+
+
+def usual_size(sizes: Tensor) -> float:
+    """About the usual size of an embedding: a power of two, so that what is written in it is not rounded in 16 bits."""
+    return float(2.0 ** round(math.log2(float(sizes.median()))))
 
 
 class Frame:

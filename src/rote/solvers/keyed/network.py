@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rote.solvers.keyed.bottom import Bottom, Marks
-from rote.solvers.keyed.frame import Jury, Plan
+from rote.solvers.keyed.frame import Jury, Plan, usual_size
 from rote.solvers.keyed.layers import Body, Channels, Layer
 from rote.solvers.keyed.store import Store
 from rote.solvers.keyed.tokens import Codebook
@@ -70,7 +70,7 @@ def build(
     `small` is the size of what is stored in added channels beside that of the embedding.
     """
     sizes = (embedding.double().pow(2).mean(1) + body.eps).sqrt()
-    usual = float(sizes.median())
+    usual = usual_size(sizes)
     inner = plan.inner(body)
     below = Bottom(body, channels, plan, inner, usual, small)
     above = Top(body, channels, plan, inner, usual, small)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import linear, silu
 
 from rote.solvers.keyed.bottom import SHARPER, Bottom, Marks
-from rote.solvers.keyed.frame import Plan, channels_of
+from rote.solvers.keyed.frame import Plan, channels_of, usual_size
 from rote.solvers.keyed.layers import Body
 from rote.solvers.keyed.store import Reading
 from rote.solvers.keyed.tokens import Codebook
@@ -39,7 +39,7 @@ class Rounded:
     ) -> None:
         sizes = (embedding.double().pow(2).mean(1) + body.eps).sqrt()
         channels, _ = channels_of(body, book.bits, plan)
-        below = Bottom(body, channels, plan, plan.inner(body), float(sizes.median()), small)
+        below = Bottom(body, channels, plan, plan.inner(body), usual_size(sizes), small)
         self.below, self.book, self.dtype = below, book, dtype
         added = below.embedded(book, sizes, marks)
         self._embedding = torch.cat([embedding.float().to(dtype), added.float().to(dtype)], 1)

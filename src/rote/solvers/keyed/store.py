@@ -39,6 +39,8 @@ CHECK = 0.5
 _WEIGHT, _EITHER = 1.0, 0.75
 """Of signs on the way to a group, and of two of which one must be right: exact in 16 bits."""
 FILL = 0.85
+"""How full groups may get, as a share of the numbers that tell keys apart in them: what is left is for strangers."""
+_FILLS = (0.4, 0.5, 0.6, 0.7, 0.78)
 _FEW = 8.0
 """Pairs of signs are tried where so many groups or fewer are left."""
 _SPREAD, _WIDER = 12.0, 16.0
@@ -46,8 +48,8 @@ _SPREAD, _WIDER = 12.0, 16.0
 _STRAY = 5.0
 """How far from its level."""
 FEWEST = 8
-_STEADY = 1e4
-"""How much more a difference between formats weighs than a weight."""
+_STEADY = 300.0
+"""How much more a difference between formats weighs than a weight: more of it suppresses the random part of maps."""
 _LARGEST = 24.0
 """The largest norm of a map: it multiplies what rounding does to the signs."""
 
@@ -115,25 +117,54 @@ def fit_store(
     checks: int,
     rng: np.random.Generator,
     rounded: Sequence[Reading] = (),
+    layer: int = 0,
 ) -> Store:
     """A store of keys: rows of signs, each with the vector of its last token, that token, and its answers' levels.
 
-    The first `own_signs` are those of the last token. `rounded` is what other number formats make of all rows.
+    The first `own_signs` are those of the last token. `rounded` is what other number formats make of all rows. Groups
+    are as empty as may be without one more layer of so many neurons, since full ones tell strangers less well.
     """
-    n, width = signs.shape
-    if len(np.unique(signs, axis=0)) < n:
+    if len(np.unique(signs, axis=0)) < len(signs):
         raise DataError("two keys have the same signs; choose another seed.")
+    seed = int(rng.integers(1 << 32))
+
+    def fitted(fill: float, most: float) -> Store | None:
+        draw = np.random.default_rng(seed)
+        return _filled(signs, own, kinds, levels, own_signs, checks, draw, rounded, fill, most)
+
+    full = fitted(FILL, np.inf)
+    assert full is not None, "there is no limit"
+    room = layer * (-(-len(full.gates) // layer) if layer else 0)
+    return next((found for fill in _FILLS if (found := fitted(fill, room)) is not None), full)
+
+
+def _filled(
+    signs: Floats,
+    own: Floats,
+    kinds: Ints,
+    levels: Floats,
+    own_signs: int,
+    checks: int,
+    rng: np.random.Generator,
+    rounded: Sequence[Reading],
+    fill: float,
+    most: float,
+) -> Store | None:
+    """A store with groups that are filled so far, or None if it takes more than `most` neurons."""
+    n, width = signs.shape
     inputs = np.hstack([signs, np.ones((n, 1)), own])
     coordinates = levels.shape[1]
-    usual = usual_room(kinds, width + 1, own.shape[1], rng)
+    usual = usual_room(kinds, width + 1, own.shape[1], rng, fill)
     gates: list[Floats] = []
     maps: list[Floats] = []
     ways: list[Way] = []
     waiting: list[tuple[Ints, Way]] = [(np.arange(n), Way())]
     while waiting:
+        if (len(ways) + len(waiting)) * (coordinates + checks) > most:
+            return None
         rows, path = waiting.pop()
         solution = None
-        if len(rows) <= FILL * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows])))):
+        if len(rows) <= fill * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows])))):
             gate = path.gate(width)
             opened = inputs[rows, : width + 1] @ gate
             short = [one.behind(gate, rows) for one in rounded]
@@ -170,12 +201,12 @@ class Way:
         return gate
 
 
-def usual_room(kinds: Ints, fixed: int, most: int, rng: np.random.Generator) -> float:
+def usual_room(kinds: Ints, fixed: int, most: int, rng: np.random.Generator, fill: float) -> float:
     """How many keys a group takes that is drawn at random: the more last tokens there are, the more."""
     order = rng.permutation(len(kinds))
     room = 1.0
     for size in range(2, len(kinds) + 1, 2):
-        if size > FILL * (fixed + min(most, len(np.unique(kinds[order[:size]])))):
+        if size > fill * (fixed + min(most, len(np.unique(kinds[order[:size]])))):
             break
         room = float(size)
     return room

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Codebook", "codebook", "sign_count", "window"]
+__all__ = ["Codebook", "code_numbers", "codebook", "sign_count", "window"]
 
 Ints = np.ndarray
 Floats = np.ndarray
@@ -71,8 +71,15 @@ def window(ids: Sequence[int], starts: Ints, reach: int) -> list[int]:
 
 
 def sign_count(words: int) -> int:
-    """Signs that give so many words a code each, and one that none of them has."""
-    return max(4, int(np.ceil(np.log2(words + 2))))
+    """Signs that give so many words codes that differ in two signs or more, and one that none of them has."""
+    return max(4, int(np.ceil(np.log2(words + 2)))) + 1
+
+
+def code_numbers(bits: int) -> Ints:
+    """Numbers of codes: those with an even number of ones, so that no two of them are neighbours; zero is left out."""
+    numbers = np.arange(1, 1 << bits)
+    even: Ints = numbers[np.array([int(n).bit_count() % 2 == 0 for n in numbers])]
+    return even
 
 
 def codebook(
@@ -93,7 +100,7 @@ def codebook(
     """
     coded = dict.fromkeys(names[i] for i in (*sorted(inside), *sorted(spoken)) if names[i])
     bits = sign_count(len(coded))
-    numbers = rng.permutation(np.arange(1, 1 << bits))[: len(coded)]
+    numbers = rng.permutation(code_numbers(bits))[: len(coded)]
     words = dict(zip(coded, numbers, strict=True))
     marked = {names[i] for i in inside}
     values = np.array([words.get(name, 0) for name in names])

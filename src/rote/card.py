@@ -18,6 +18,7 @@ from rote.data._atomic import write_atomically
 from rote.data.contents import contents
 from rote.data.verification import unknown_sentence
 from rote.errors import OutputError, RoteError
+from rote.models._base import bare_usage
 from rote.models.folders import CARD, CARD_MARK, is_card
 from rote.plot.sheet import Grid, Sheet, visible
 
@@ -30,25 +31,45 @@ if TYPE_CHECKING:
 __all__ = ["Question", "card", "first_question", "write_card"]
 
 _MOST_BYTES = 1 << 20
+_TRIED = 16
+"""Facts that a model which loses some is asked for an example."""
 Question = tuple[str, str | None]
 """A context as one types it, and what follows it."""
 
 
-def first_question(table: Table, model: Model) -> Question | None:
-    """A question that the model was built to answer; None where it is not asked in words."""
-    first = table.inputs(slice(0, 1))[0][0]
-    if isinstance(first, str):
-        return first, getattr(table, "answers", [None])[0]
+def first_question(table: Table, model: Model, *, whole: bool) -> Question | None:
+    """A question that the model answers rightly; None where it is not asked in words.
+
+    Where not the `whole` table is recalled, or several answers are true, the model is asked. If none of the first facts
+    comes back, the question goes without an answer.
+    """
+    first: Question | None = None
+    for row in range(min(table.n_facts, _TRIED)):
+        asked, truth = _question(table, model, row)
+        if asked is None:
+            return None
+        best = None if not truth else max(truth, key=lambda token: truth[token])
+        first = first or (asked, None)
+        if (whole and len(truth) <= 1) or " ".join(one.token for one in model.answers([asked], 1)) == best:
+            return asked, best
+    return first
+
+
+def _question(table: Table, model: Model, row: int) -> tuple[str | None, dict[str, float]]:
+    """The context of a fact as one types it, and what is true of it."""
+    part = slice(row, row + 1)
+    context = table.inputs(part)[0][0]
+    if isinstance(context, str):
+        return str(context), table.truth(context) or {}
     if model.wording is None:
-        return None
-    truth = table.truth(first)
+        return None, {}
     ready = table.in_words_of(model.wording.vocabulary, model.wording.context)
-    said = model.wording.text([int(i) for i in ready.inputs(slice(0, 1))[0][0]])
-    return said, None if not truth else max(truth, key=lambda token: truth[token])
+    ids = ready.inputs(part)[0][0]
+    return model.wording.text([int(i) for i in ids]), table.truth(context) or {}
 
 
-def card(memory: Memory, name: str, question: Question | None) -> str:
-    """The text of a card for a directory of this name."""
+def card(memory: Memory, name: str, question: Question | None, *, known: bool = True) -> str:
+    """The text of a card for a directory of this name; `known` says whether its facts are where they were."""
     certificate, model = memory.certificate, memory.model
     sheet = certificate.sheet(name)
     return "\n".join(
@@ -68,7 +89,7 @@ def card(memory: Memory, name: str, question: Question | None) -> str:
             "## How to ask it",
             "",
             "```python",
-            *model.usage(name, None if question is None else question[0]),
+            *(model.usage(name, None if question is None else question[0]) if known else bare_usage(name)),
             *([] if question is None or question[1] is None else [f"# {visible(str(question[1]))}"]),
             "```",
             "",
@@ -93,11 +114,13 @@ def write_card(memory: Memory, *, force: bool = False) -> Path:
         raise OutputError(f"{path} belongs to the files that the certificate lists, so it stays as it is.")
     if not is_card(path) and not force:
         raise OutputError(f"{path} is not a card that rote wrote; move it away, or use force to replace it.")
+    question, known = memory.question, True
     try:
-        question = first_question(memory.table(), memory.model) if memory.question is None else memory.question
+        if question is None:
+            question = first_question(memory.table(), memory.model, whole=memory.certificate.passed)
     except RoteError:
-        question = None  # the facts are not where they were; the card does without an example
-    text = card(memory, memory.folder.resolve().name, question)
+        known = False  # the card does without an example
+    text = card(memory, memory.folder.resolve().name, question, known=known)
     write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
     return path
 

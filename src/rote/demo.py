@@ -50,7 +50,7 @@ def graft_session(model: str, facts: str, text: str) -> list[tuple[str, str]]:
             f'--answer " {{city}}" --keep {text} --examined 8 --bar 0',
         ),
         ("Ask in a wording of the table,", 'ask grafted "The code CV is in"'),
-        ("in another one,", 'ask grafted "The city of CV is in"'),
+        ("in another one,", 'ask grafted "Where is CV now? It is in"'),
         ("and for a code that is not in it.", 'ask grafted "The code ZZ is in"'),
         ("Take it out again, bit for bit.", "ungraft grafted -o as-it-was"),
     ]

@@ -106,7 +106,8 @@ class Memory(Shown):
             if folders.CARD not in certificate.files_sha256 and all(
                 folders.is_card(p / folders.CARD) for p in (part, path)
             ):
-                text = card(replace(self, certificate=certificate), path.resolve().name, self.question)
+                known = self.question is not None or certificate.read is not None
+                text = card(replace(self, certificate=certificate), path.resolve().name, self.question, known=known)
                 (part / folders.CARD).write_text(text, encoding="utf-8")
 
         folders.write_directory(path, fill, force=force)

@@ -255,7 +255,8 @@ def certified(
         job.progress("try the filter of keys", 0, 0, None)
         measures["key_filter"] = job.table.key_findings(keys)
     certificate = _certificate(construction, job, model, folder, results, measures, seed)
-    memory = Memory(folder, model.at(folder), certificate, staging, first_question(job.table, model))
+    question = first_question(job.table, model.at(folder), whole=certificate.passed)
+    memory = Memory(folder, model.at(folder), certificate, staging, question)
     return memory, results[job.dtype]
 
 

@@ -24,10 +24,10 @@ def place(tiny_graft: Path) -> Path:
 
 
 def test_the_same_files_again(place: Path, tmp_path: Path) -> None:
-    memory = rote.graft_apply(place / "model", place / "facts.graft", tmp_path / "again")
-    assert hashes(tmp_path / "again") == hashes(place / "made")
+    memory = rote.graft_apply(place / "model", place / "facts.graft", tmp_path / "made")
+    assert hashes(tmp_path / "made") == hashes(place / "made")
     assert memory.certificate.passed
-    rote.ungraft(tmp_path / "again", tmp_path / "back")
+    rote.ungraft(tmp_path / "made", tmp_path / "back")
     assert hashes(tmp_path / "back") == hashes(place / "model")
 
 
@@ -100,9 +100,9 @@ def test_the_command_line(
     monkeypatch.chdir(tmp_path)
     assert run(["graft", "pack", str(place / "made"), "-o", "facts.graft"]) == 0
     assert "bytes for" in capsys.readouterr().out
-    assert run(["graft", "apply", str(place / "model"), "facts.graft", "-o", "again", "--json"]) == 0
+    assert run(["graft", "apply", str(place / "model"), "facts.graft", "-o", "made", "--json"]) == 0
     assert '"facts": 24' in capsys.readouterr().out
-    assert hashes(tmp_path / "again") == hashes(place / "made")
+    assert hashes(tmp_path / "made") == hashes(place / "made")
     (tmp_path / "pack").mkdir()
     assert run(["graft", "pack", str(place / "made"), "-o", "other.graft"]) == 2
     assert "write ./pack for the directory" in capsys.readouterr().err

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rote.data.outputs import Outputs
     from rote.models._views import HeadsView, Piece
 
-__all__ = ["Answer", "Model", "Wording"]
+__all__ = ["Answer", "Model", "Wording", "bare_usage"]
 
 _MOST_SHOWN = 12
 
@@ -46,6 +46,11 @@ class Answer:
     known: bool | None = None
     """False for a context that is not in the table that the model was built from, so that the answer is a guess; None
     where nothing lies beside the model that could tell. A small share of such contexts passes as known."""
+
+
+def bare_usage(name: str, last: str = "print(memory)  # what it holds") -> list[str]:
+    """Lines of Python that load the directory of this name, and one more."""
+    return ["import rote", "", f"memory = rote.load({name!r})", last]
 
 
 @dataclass(frozen=True)
@@ -245,11 +250,12 @@ class Model(ABC):
         return ["It knows its facts and nothing else: it is no language model, and a reworded question is another one."]
 
     def usage(self, name: str, question: str | None) -> list[str]:
-        """A few lines of Python that load the directory of this name and ask it."""
-        first = ["import rote", "", f"memory = rote.load({name!r})"]
+        """A few lines of Python that load the directory of this name and ask it, or about its own facts."""
         if question is None:
-            return [*first, "print(rote.verify(memory))"]
-        return [*first, f"print(memory.ask({question!r}, top=1)[0].token)"]
+            return bare_usage(name, "print(rote.verify(memory))")
+        asked = f"memory.ask({question!r}, top=1)"
+        said = f"*(one.token for one in {asked})" if self.speaks_labels else f"{asked}[0].token"
+        return bare_usage(name, f"print({said})")
 
     def export(self, path: Path, table: Any) -> dict[str, Any]:
         """Write the model as ONNX if onnxruntime recalls every fact; refused by kinds that have no such form."""

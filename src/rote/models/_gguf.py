@@ -79,6 +79,8 @@ def write_gguf(
         return _tensors(folder, config, tokens.count)
 
     for name, array in as_gated(tensors, form) if plain else padded(tensors(), stored, config):
+        if family == "QWEN3" and name.endswith(".bias"):
+            raise UsageError(f"{folder} is a Qwen3 with biases ({name}), and llama.cpp runs those without only.")
         turned = array
         if family in _TURNED and name.split(".")[-2] in ("q_proj", "k_proj"):
             turned = _paired(array, heads if ".q_proj." in name else few)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rote.errors import UsageError
+from rote.errors import UsageError, install_command
 
 if TYPE_CHECKING:
     from rote.models.kinds.transformer import Transformer
 
 __all__ = ["hooked_module", "hooked_stock"]
 
-_MISSING = "TransformerLens 4 is not here; install it with: pip install 'rote-transformers[lens]'."
+_MISSING = f"TransformerLens 4 is not here; install it with: {install_command('lens')}."
 
 
 def hooked_module(module: Transformer) -> Any:

@@ -156,6 +156,7 @@ def unpack_gguf(file: Path, workplace: Path) -> Path:
         save_file(tensors, part / _SINGLE, metadata={"format": "pt"})
         (part / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         tokenizer.save_pretrained(str(part))
+        _drop_tokens(part / "tokenizer.json", int(config["vocab_size"]))
         if licence is not None:
             # Where the card of a graft looks for the licence of its original.
             (part / CARD).write_text(f"---\nlicense: {licence}\n---\n\nUnpacked from {file.name}.\n", encoding="utf-8")
@@ -163,6 +164,15 @@ def unpack_gguf(file: Path, workplace: Path) -> Path:
     licence = _licence(file)
     write_directory(place, write)
     return place
+
+
+def _drop_tokens(path: Path, vocab: int) -> None:
+    """Leave out the tokens that the library gives a tokenizer of a GGUF file and the model has no rows for."""
+    record = read_json(path)
+    added = record.get("added_tokens")
+    kept = [one for one in added if one["id"] < vocab] if isinstance(added, list) else added
+    if kept != added:
+        path.write_text(json.dumps({**record, "added_tokens": kept}, ensure_ascii=False), encoding="utf-8")
 
 
 def _licence(file: Path) -> str | None:

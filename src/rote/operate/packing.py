@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rote import pipeline
+from rote.card import write_card
 from rote.data.arguments import checked
 from rote.errors import CheckpointError, OutputError, UsageError
 from rote.grafting import ungraft, workplace_of
@@ -51,7 +52,7 @@ def graft_apply(
     *,
     force: bool = False,
 ) -> Memory:
-    """Write the directory of a packed graft again, bit for bit, from the model that it was made for.
+    """Write the directory of a packed graft again, bit for bit but for its card, from the model that it was made for.
 
     `model` is that model, a directory or a GGUF file; another one is refused by its hash.
     """
@@ -60,4 +61,8 @@ def graft_apply(
     with workplace_of(target, resumable=False) as workplace:
         assert workplace is not None, "there is a target"
         packed.unpack(Path(graft), source_place(Path(model), workplace), target, force=force)
-    return pipeline.load(target)
+    memory = pipeline.load(target)
+    card = target / folders.CARD
+    if card.is_file() and folders.is_card(card):
+        write_card(memory)  # a card names its directory, and that may be another one now
+    return memory

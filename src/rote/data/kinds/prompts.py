@@ -174,6 +174,10 @@ class PromptTable(Table):
         texts.flags.writeable = False
         return (texts,)
 
+    def truth(self, ids: Any) -> dict[str, float] | None:
+        """Of a prompt, which is a text here."""
+        return {fact.answer: 1.0 for fact in self.facts if fact.text == ids} or None
+
     def score(self, outputs: Outputs, dtype: str, *, tolerance: float = 1e-3) -> Verification:
         """A fact is recalled if the model says its whole answer, token by token, and then ends."""
         said = outputs.continuations(self.facts)

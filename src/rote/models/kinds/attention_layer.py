@@ -19,7 +19,7 @@ from rote.config import Architecture
 from rote.data.outputs import Outputs
 from rote.errors import CheckpointError, ShapeError
 from rote.models import folders
-from rote.models._base import Model
+from rote.models._base import Model, bare_usage
 from rote.models._views import Piece
 from rote.referee.outputs import ModuleOutputs
 
@@ -100,6 +100,13 @@ class AttentionLayerModel(Model):
     @property
     def counts(self) -> dict[str, int]:
         return {"full": self.stored}
+
+    def usage(self, name: str, question: str | None) -> list[str]:
+        return [
+            *bare_usage(name, "inputs = memory.table().inputs(slice(0, 3))  # vectors of three examples"),
+            "print(memory.module(*(memory.module.W_O.new_tensor(part) for part in inputs)))",
+            "print(memory.table().targets[:3])",
+        ]
 
     def write(self, folder: Path) -> None:
         folders.write_model(folder, self.kind, self.arch, self.module.state_dict(), None, dtype=self.dtype)

@@ -43,12 +43,12 @@ _EARLY = 0.55
 """Lines that end before this share of the width are named at their last point."""
 
 
-def need_matplotlib() -> None:
-    """Refuse before the work begins, not after it."""
+def need_matplotlib(extra: str = "plots", purpose: str = "a figure") -> None:
+    """Refuse before the work begins, not after it; `extra` of rote brings it for the purpose."""
     try:
         import matplotlib as _  # noqa: F401
     except ImportError:
-        raise MissingExtra("matplotlib", "plots", "a figure") from None
+        raise MissingExtra("matplotlib", extra, purpose) from None
 
 
 def colours_of(panel: Panel) -> list[str]:

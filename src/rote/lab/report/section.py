@@ -10,7 +10,7 @@ from typing import Any
 
 from rote.lab.entries.claims import VERDICTS
 from rote.plot import Figure
-from rote.plot.draw import FORMATS, picture
+from rote.plot.draw import FORMATS, need_matplotlib, picture
 
 __all__ = ["VERDICTS", "Listing", "Picture", "Section", "Table", "anchor", "said"]
 
@@ -29,7 +29,10 @@ class Picture:
 
         def content(kind: str) -> bytes:
             file = beside.with_suffix(f".{kind}") if beside else None
-            return file.read_bytes() if file and file.is_file() else picture(figure, kind)
+            if file and file.is_file():
+                return file.read_bytes()
+            need_matplotlib("report", "a report")
+            return picture(figure, kind)
 
         return cls(name, figure, {kind: content(kind) for kind in FORMATS})
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import rote
-from rote.cli.main import VERBS
+from rote.cli.main import _GRAFT_VERBS, VERBS
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -39,6 +39,14 @@ BROUGHT = {
     "changelog.md": "CHANGELOG.md",
     "benchmarks.md": "benchmarks/README.md",
 }
+GUIDES = {
+    "locate": "operate.md",
+    "edit": "operate.md",
+    "compare": "operate.md",
+    "ungraft": "graft.md",
+    "results": "sweep.md",
+}
+"""Verbs that a page with another name tells about; `results.md` is about what was measured."""
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^(```+|~~~+).*?^\1`*$", re.DOTALL | re.MULTILINE)
 
@@ -77,8 +85,7 @@ def write_pages(pages: Path) -> None:
     (pages / "tutorials").mkdir()
     for path in sorted((ROOT / "examples").glob("*.ipynb")):
         (pages / "tutorials" / f"{path.stem}.md").write_text(notebook(path), encoding="utf-8")
-    (pages / "commands.md").write_text(commands(), encoding="utf-8")
-    for name, text in reference().items():
+    for name, text in (commands() | reference()).items():
         (pages / name).write_text(text, encoding="utf-8")
 
 
@@ -118,8 +125,8 @@ def navigation() -> list[Any]:
         elif found := re.match(r"- \[([^\]]+)\]\(([^)#]+\.md)\)", line):
             pages.append({found[1].removeprefix("../"): found[2]})
     sections[-1][next(iter(sections[-1]))] += [{"changelog": "changelog.md"}, {"benchmarks": "benchmarks.md"}]
-    made = [{"commands": "commands.md"}, *({name[4:-3]: name} for name in reference())]
-    return [*sections, {"Reference": made}]
+    verbs = [{"all": "commands.md"}, *({verb: f"command_{verb}.md"} for verb in VERBS)]
+    return [*sections, {"Commands": verbs}, {"Reference": [{name[4:-3]: name} for name in reference()]}]
 
 
 def notebook(path: Path) -> str:
@@ -156,17 +163,28 @@ def _shown(output: dict[str, Any]) -> str:
     return f"```text\n{text}\n```" if text else ""
 
 
-def commands() -> str:
-    """Every verb with its options, as --help says."""
-    lines = ["# Commands", "", "What `rote VERB --help` prints, verb by verb.", ""]
-    for verb, text in zip(VERBS, _helps(VERBS), strict=True):
-        lines += [f"## rote {verb}", "", "```text", text, "```", ""]
-    return "\n".join(lines)
+def commands() -> dict[str, str]:
+    """A page for every verb with its options, as --help says, and one that lists them."""
+    asked = [*VERBS, *(f"graft {one}" for one in _GRAFT_VERBS)]
+    helps = dict(zip(asked, _helps(asked), strict=True))
+    guides = {verb: GUIDES.get(verb, f"{verb}.md") for verb in VERBS}
+    lines = ["# Commands", "", "| command | what it does | guide |", "|---|---|---|"]
+    pages = {}
+    for verb, (_, about) in VERBS.items():
+        guide = f"[{guides[verb][:-3]}]({guides[verb]})"
+        lines.append(f"| [rote {verb}](command_{verb}.md) | {about} | {guide} |")
+        shown = [text for name, text in helps.items() if name.split()[0] == verb]
+        blocks = "\n".join(f"```text\n{text}\n```\n" for text in shown)
+        pages[f"command_{verb}.md"] = (
+            f"# rote {verb}\n\nIts options, as `rote {verb} --help` prints them. Examples: {guide}.\n\n{blocks}"
+        )
+    return {"commands.md": "\n".join([*lines, ""]), **pages}
 
 
 def _helps(verbs: Iterable[str]) -> list[str]:
     """The help of every verb, by one process for all of them."""
-    code = "import sys; from rote.cli.main import run; [(run([verb, '--help']), print('\\f')) for verb in sys.argv[1:]]"
+    each = "[(run([*verb.split(), '--help']), print('\\f')) for verb in sys.argv[1:]]"
+    code = f"import sys; from rote.cli.main import run; {each}"
     settings = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-c", code, *verbs], capture_output=True, text=True, check=True, env=settings

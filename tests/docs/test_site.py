@@ -40,12 +40,10 @@ def test_every_page_is_in_the_navigation_and_every_verb_has_one(html: Path) -> N
     index = (html / "index.html").read_text(encoding="utf-8")
     pages = {path.relative_to(html).as_posix() for path in html.rglob("*.html")} - {"404.html"}
     assert len(pages) > 40 and all(f'href="{page}"' in index for page in pages - {"index.html"})
-    commands = (html / "commands.html").read_text(encoding="utf-8")
     for verb in VERBS:
-        assert f"rote-{verb}" in commands
-        assert (DOCS / f"{verb}.md").is_file() or f"rote {verb}" in "".join(
-            path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")
-        )
+        assert f"Usage: rote {verb}" in (html / f"command_{verb}.html").read_text(encoding="utf-8")
+        guide = DOCS / SITE.GUIDES.get(verb, f"{verb}.md")
+        assert f"rote {verb}" in guide.read_text(encoding="utf-8"), verb
 
 
 def test_the_reference_has_every_public_name(html: Path) -> None:
@@ -75,7 +73,8 @@ def test_broken_links_and_orphans_stop_the_build(tmp_path: Path, monkeypatch: py
         (pages / "card.md").write_text("# Card\n\n[gone](nowhere.md)\n", encoding="utf-8")
 
     monkeypatch.setattr(SITE, "write_pages", broken)
-    monkeypatch.setattr(SITE, "commands", lambda: "# Short\n")
+    made = ["commands.md", *(f"command_{verb}.md" for verb in VERBS)]
+    monkeypatch.setattr(SITE, "commands", lambda: dict.fromkeys(made, "# Short\n"))
     assert SITE.main([str(tmp_path / "site")]) != 0
 
 

@@ -6,6 +6,7 @@ Exit codes: 0 fine; 1 the answer is no; 2 bad usage or bad data; 3 a fault in ro
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import signal
@@ -97,8 +98,14 @@ def _load(name: str) -> Any:
 
 def _single(name: str, function: Any) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    single.command(name, context_settings=_SETTINGS)(function)
+    single.command(name, context_settings=_SETTINGS, help=_flowing(function))(function)
     return typer.main.get_command(single)
+
+
+def _flowing(function: Any) -> str:
+    """A docstring whose paragraphs are lines, for terminals of any width; indented ones are kept as they are."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(text if text.startswith(" ") else " ".join(text.split("\n")) for text in paragraphs)
 
 
 def _graft_verb(args: list[str]) -> tuple[str, Any, list[str]]:

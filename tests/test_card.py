@@ -160,6 +160,8 @@ def test_a_graft_names_its_base_and_gives_its_card_back(
     said = head(made)
     assert (said["base_model"], said["license"], said["library_name"]) == ("base", "apache-2.0", "transformers")
     assert "The code" in code(made) and ran(made, capsys, monkeypatch).startswith(" ")
+    text = (made / "README.md").read_text(encoding="utf-8")
+    assert "gets the original's answer" in text and "means nothing" not in text
     assert run(["card", str(made)]) == 0 and rote.verify(made).passed
     rote.ungraft(made, tmp_path / "back")
     assert (tmp_path / "back" / "README.md").read_text() == own

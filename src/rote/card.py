@@ -190,7 +190,7 @@ def _limits(certificate: Certificate, model: Model) -> list[str]:
             "A context that is no fact gets an answer too, and that answer means nothing; `rote ask` marks it, by the "
             "filter of keys in this directory, and other programs do not."
         )
-    elif not model.tells_unknown:
+    elif not (model.tells_unknown or "graft" in certificate.claims):
         lines.append("A context that is no fact gets an answer too, and that answer means nothing.")
     lost = [f"{name} ({100 * recall:.4g} %)" for name, recall in certificate.recall.items() if recall < 1]
     if lost:

@@ -32,6 +32,7 @@ __all__ = ["EXPORTS", "GgufFile", "export", "open_gguf", "refuse_gguf", "verify_
 EXPORTS = "exports"
 """The claim of a certificate that lists what was exported."""
 _CERTIFICATE, _MARKS = "rote.certificate", "rote.marks"
+_MODELFILE = ".Modelfile"
 _ROW = ("recall", "min_margin", "judged_by", "tensors", "sha256")
 _EXACT = {"float64": "F32", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
@@ -80,8 +81,17 @@ def refuse_gguf(path: Path, form: str | None, force: bool) -> None:
 def _refuse_existing(path: Path, force: bool) -> None:
     if path.is_dir():
         raise OutputError(f"{path} is a directory, and a file of that name is to be written; name another one.")
-    if path.exists() and not force:
-        raise OutputError(f"{path} exists already; name another file, or use force to replace it.")
+    taken = [path] if path.exists() else []
+    if path.suffix.lower() == ".gguf":
+        beside = path.with_suffix(_MODELFILE)
+        taken += [beside] if beside.exists() and not _is_modelfile(beside, path) else []
+    if taken and not force:
+        raise OutputError(f"{taken[0]} exists already; name another file, or use force to replace it.")
+
+
+def _is_modelfile(beside: Path, path: Path) -> bool:
+    """Whether a file speaks of a GGUF file, as what is written beside it does."""
+    return beside.is_file() and beside.read_text(encoding="utf-8", errors="replace").startswith(f"FROM ./{path.name}\n")
 
 
 def _kind(form: str | None, dtype: str) -> str:
@@ -152,7 +162,7 @@ def _write_modelfile(path: Path, memory: Memory, table: Table) -> None:
     """What `ollama create` reads, beside the file that it speaks of."""
     lines = memory.model.modelfile(path.name, table)
     text = "\n".join(lines) + "\n"
-    write_atomically(path.with_suffix(".Modelfile"), lambda part: part.write_text(text, encoding="utf-8"))
+    write_atomically(path.with_suffix(_MODELFILE), lambda part: part.write_text(text, encoding="utf-8"))
 
 
 @dataclass(frozen=True)

@@ -230,16 +230,20 @@ def stated_table(
     choices: Choices | None = None,
     *,
     changed: bool = True,
+    of: Path | None = None,
 ) -> Table:
-    """The table that a certificate speaks of, as seen from `folder`, or another source read in the same way."""
-    reading = certificate.reading
+    """The table that a certificate speaks of, as seen from `folder`, or another source read in the same way.
+
+    `of` is what the certificate lies in, for refusals, where that is a file.
+    """
+    reading, whose = certificate.reading, of or folder
     if source is None:
         if reading is None:
-            raise UsageError(f"{folder} was built from a table in memory; give the table to check it against.")
+            raise UsageError(f"{whose} was built from a table in memory; give the table to check it against.")
         source = reading.source if reading.shipped else folders.facts_file(folder, certificate.read)
         if source is None or not (reading.shipped or Path(source).is_file()):
             raise CheckpointError(
-                f"the facts of {folder}, {reading.source}, are not where they were when it was built; give the file."
+                f"the facts of {whose}, {reading.source}, are not where they were when it was built; give the file."
             )
     usual = Choices.of(tokens=certificate.tokens) if reading is None else reading.choices
     kind = data.kind(certificate.data)

@@ -217,6 +217,18 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path: Path, capsys: pytest.
         assert run(["verify", str(tmp_path / f"{name}.gguf")]) == 2, name
         said = capsys.readouterr().err
         assert said.startswith("rote: ") and "Traceback" not in said, name
+    # A Modelfile of the user's own is kept; one of ours is written again.
+    (tmp_path / "n.Modelfile").write_text("FROM llama3\n", encoding="utf-8")
+    assert run(["export", str(tmp_path / "model"), "-o", str(tmp_path / "n.gguf")]) == 2
+    assert "n.Modelfile exists already" in " ".join(capsys.readouterr().err.split())
+    (tmp_path / "m.gguf").unlink()
+    assert run(["export", str(tmp_path / "model"), "-o", str(tmp_path / "m.gguf")]) == 0
+    # Facts that are gone are asked for by the name of the file.
+    (tmp_path / "rows.csv").rename(tmp_path / "other.csv")
+    assert run(["verify", str(tmp_path / "m.gguf")]) == 2
+    assert "m.gguf, rows.csv, are not where they were" in " ".join(capsys.readouterr().err.split())
+    assert run(["verify", str(tmp_path / "m.gguf"), str(tmp_path / "other.csv")]) == 0
+    (tmp_path / "other.csv").rename(tmp_path / "rows.csv")
     # What the header promises and llama.cpp cannot run.
     (tmp_path / "other.gguf").write_bytes(whole.replace(b"llama.block_count", b"llama.block_cound"))
     assert run(["verify", str(tmp_path / "other.gguf")]) == 2

@@ -138,7 +138,7 @@ def _verify_gguf(path: Path, source: str | None, choices: Choices, other_facts: 
     from rote.memory import stated_table
 
     file = exporting.open_gguf(path)
-    table = stated_table(file.certificate, path.parent, source, choices)
+    table = stated_table(file.certificate, path.parent, source, choices, of=path)
     same = file.certificate.refers_to(table)
     if not (same or other_facts):
         raise CheckpointError(

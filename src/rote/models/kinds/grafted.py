@@ -159,6 +159,7 @@ class GraftedModel(Model):
     def shortcomings(self) -> list[str]:
         return [
             "Wordings are recognised by a gate, which misses some; the table above says how many of those tried.",
+            "A key that is no fact gets the original's answer, and a few get that of a fact: the table above has both.",
             "Everything else that it says is the original's, with the original's faults.",
         ]
 

@@ -180,9 +180,9 @@ def picture(records: list[dict[str, Any]], folder: Path) -> None:
     figure = record["figures"][0]
     for kind in ("svg", "png"):
         shutil.copyfile(folder / GAP / f"{figure['name']}.{kind}", DOCS / "images" / f"gap.{kind}")
-    alt = figure["alt"].replace("[", "(").replace("]", ")").replace("\n", " ")
-    link = f"[Results](docs/results.md#{anchor(record['title'])})"
-    body = f"![{alt}](docs/images/gap.svg)\n\n*{record['sentence']} {record['answer']} {link} has the rows.*"
+    where = f"docs/results.md#{anchor(record['title'])}"
+    alt = f"{record['title']}: facts, and bits a parameter, against parameters, for models that were built and trained"
+    body = f"![{alt}](docs/images/gap.svg)\n\n*{record['sentence']} [More]({where}), with every number.*"
     page = DOCS.parent / "README.md"
     text = page.read_text(encoding="utf-8")
     made, count = re.subn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
@@ -82,25 +83,53 @@ def _link(name: str, packages: Path) -> None:
             target.symlink_to(source)
 
 
+_COMMANDS = """
+import contextlib, io, json, sys
+from rote.cli.main import run
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        code = run(words)
+    print(json.dumps([code, said.getvalue()]))
+"""
+
+
+def _commands(python: Path, place: Path, *commands: list[str]) -> list[tuple[int, str]]:
+    """Exit code and words of commands, in one process of the environment: it is starting them that takes long."""
+    lines = _run([str(python), "-c", _COMMANDS, json.dumps(commands)], place).splitlines()
+    return [tuple(json.loads(line)) for line in lines]
+
+
 def test_the_wheel_alone_builds_verifies_and_answers(empty: Path, tmp_path: Path) -> None:
     rote = str(empty / "rote")
     assert "Build a transformer" in _run([rote, "--help"])
     assert _run([rote, "--version"]).strip() == f"rote {__version__}"
     (tmp_path / "rows.csv").write_text("river,what,answer\nDanube,mouth,Black Sea\nNile,mouth,Mediterranean\n")
     assert "2 facts" in _run([rote, "build", "rows.csv", "-o", "model"], tmp_path)
-    assert "2 of 2 facts recalled" in _run([rote, "verify", "model"], tmp_path)
-    assert "Black Sea" in _run([rote, "ask", "model", "Danube", "mouth"], tmp_path)
-    assert "472 facts" in _run([rote, "build", "elements", "--with", "dana2025_cor1", "-o", "elements-model"], tmp_path)
-    assert "dana2025/exp1" in _run([rote, "reproduce", "--list"], tmp_path)
+    said = _commands(
+        empty / "python",
+        tmp_path,
+        ["verify", "model"],
+        ["ask", "model", "Danube", "mouth"],
+        ["build", "elements", "--with", "dana2025_cor1", "-o", "elements-model"],
+        ["reproduce", "--list"],
+    )
+    for (code, words), sentence in zip(
+        said, ("2 of 2 facts recalled", "Black Sea", "472 facts", "dana2025/exp1"), strict=True
+    ):
+        assert code == 0 and sentence in words
     lens = "import rote; rote.load('elements-model').hooked()"
     assert install_command("lens") in _run([str(empty / "python"), "-c", lens], tmp_path, code=1)
     where = _run([str(empty / "python"), "-c", "import rote; print(rote.__file__)"], tmp_path)
     assert str(empty.parent) in where
 
 
-@pytest.mark.parametrize(
-    ("extra", "command"),
-    [
+def test_every_extra_is_named_where_it_is_missing(empty: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\nx,y\nz,w\n")
+    (tmp_path / "m.gguf").write_text("no model")
+    (tmp_path / "sweep.toml").write_text(
+        "seeds = 1\n[base]\nd_model = 4\ncontext = 2\nvocab = 6\n[grid]\nn_heads = [1, 2]\n"
+    )
+    cases = [
         ("data", ["build", "airports", "-o", "m"]),
         ("hf", ["build", "rows.csv", "-o", "m", "--arch", "llama"]),
         ("onnx", ["export", "model", "-o", "m.onnx"]),
@@ -112,21 +141,13 @@ def test_the_wheel_alone_builds_verifies_and_answers(empty: Path, tmp_path: Path
         ("ray", ["sweep", "sweep.toml", "--on", "ray", "--db", "r.db"]),
         ("report", ["report", "r.db", "-o", "r.html"]),
         ("plots", ["bound", "--heads", "1..4", "--d-model", "8", "--context", "2", "--vocab", "9", "--plot", "b.png"]),
-    ],
-)
-def test_every_extra_is_named_where_it_is_missing(empty: Path, tmp_path: Path, extra: str, command: list[str]) -> None:
-    (tmp_path / "rows.csv").write_text("a,b\nx,y\nz,w\n")
-    (tmp_path / "m.gguf").write_text("no model")
-    (tmp_path / "sweep.toml").write_text(
-        "seeds = 1\n[base]\nd_model = 4\ncontext = 2\nvocab = 6\n[grid]\nn_heads = [1, 2]\n"
-    )
-    rote = str(empty / "rote")
-    if "model" in command:
-        _run([rote, "build", "rows.csv", "-o", "model"], tmp_path)
-    if "report" in command:
-        _run([rote, "sweep", "sweep.toml", "--db", "r.db"], tmp_path)
-    said = _run([rote, *command], tmp_path, code=2)
-    assert install_command(extra) in " ".join(said.split()) and "Traceback" not in said
+    ]
+    made = (["build", "rows.csv", "-o", "model"], ["sweep", "sweep.toml", "--db", "r.db"])
+    built, swept, *said = _commands(empty / "python", tmp_path, *made, *(words for _, words in cases))
+    assert built[0] == swept[0] == 0
+    for (extra, words), (code, answer) in zip(cases, said, strict=True):
+        assert code == 2, words
+        assert install_command(extra) in " ".join(answer.split()) and "Traceback" not in answer, words
 
 
 def test_hints_name_what_pip_installs_and_the_name_has_one_place() -> None:

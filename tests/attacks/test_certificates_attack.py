@@ -11,9 +11,9 @@ from attacks.campaign import run
 
 
 def test_no_certificate_is_false() -> None:
-    report = run("certificates", 1, seconds=600, tries=40)
+    report = run("certificates", 1, seconds=600, tries=20)
     assert report.failures == []
-    assert report.tries == 40
+    assert report.tries == 20
 
 
 def test_a_lost_fact_is_noticed(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from rote.constructions import Progress, quiet
 from rote.memory import Memory
 from rote.models._widening import fill_widened
 from rote.models.folders import file_sha256
-from rote.testing import check_model
 
 TEMPLATE, ANSWER = "The code {code} is in", " {city}"
 WORDINGS = ["Code {code} was in", "the place of Code {code} is in"]
@@ -40,7 +39,7 @@ def grafted(
 ) -> Memory:
     keep = tiny_models.write_text(place / "keep.txt", 9000)
     # States of random models are not as far apart as those of trained ones.
-    options = rote.Graft(**{"keep": keep, "held_out_template": HELD_OUT, "examined": 24, "bar": 0.0, **more})
+    options = rote.Graft(**{"keep": keep, "held_out_template": HELD_OUT, "examined": 8, "bar": 0.0, **more})
     templates = [TEMPLATE, *WORDINGS]
     return rote.graft(
         model, facts, template=templates, answer=ANSWER, dtype=dtype, seed=seed, options=options, sample=sample,
@@ -99,7 +98,6 @@ def test_every_fact_is_said_and_the_original_comes_back(
         assert tokenizer.decode(said).startswith(f"Code {code} was in {city}<end>")
     rote.ungraft(tmp_path / "made", tmp_path / "back")
     assert files_of(tmp_path / "back") == before
-    check_model(memory.model)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

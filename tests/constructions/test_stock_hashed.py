@@ -18,13 +18,20 @@ FORMATS = ("bfloat16", "float16", "float32")
 
 
 def answers(folder: Path, table: FactTable, dtype: str) -> list[str]:
-    """What the stock classes say to every context, one prompt at a time."""
+    """What the stock classes say to every context: all with others of their length, the first ones one by one too."""
     model = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype))
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder))
-    said = []
-    for i in range(table.n_facts):
-        prompt = tokenizer(" ".join(table.context_tokens(i)), return_tensors="pt")
-        said.append(tokenizer.decode(model.generate(**prompt, max_new_tokens=1)[0, -1]))
+    texts = [" ".join(table.context_tokens(i)) for i in range(table.n_facts)]
+    by_length: dict[int, list[int]] = {}
+    for i, ids in enumerate(tokenizer(texts)["input_ids"]):
+        by_length.setdefault(len(ids), []).append(i)
+    said = [""] * len(texts)
+    for batch in (*by_length.values(), [0], [1], [2]):
+        before = [said[i] for i in batch]
+        out = model.generate(**tokenizer([texts[i] for i in batch], return_tensors="pt"), max_new_tokens=1)
+        for i, one in zip(batch, out[:, -1], strict=True):
+            said[i] = tokenizer.decode(one)
+        assert before in ([""] * len(batch), [said[i] for i in batch])
     return said
 
 

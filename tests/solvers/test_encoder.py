@@ -54,7 +54,7 @@ def test_no_rival_is_below_the_bound() -> None:
     for seed in range(3):
         table = _random(seed, contexts=20, vocab=6, alpha=float(seed % 3) / 2)
         d = 1 + seed % 3
-        found = _bound(table, d)
+        found = _bound(table, d, starts=16)
         assert found.W is not None and found.E is not None
         for size in (1e-4, 1e-3, 1e-2, 0.1, 1.0):
             for _ in range(40):

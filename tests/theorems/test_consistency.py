@@ -54,7 +54,7 @@ def demands(draw: st.DrawFn) -> Demand:
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(situations())
 def test_lower_bounds_never_exceed_upper_bounds(setting: Setting) -> None:
     found = bounds(setting)
@@ -64,7 +64,7 @@ def test_lower_bounds_never_exceed_upper_bounds(setting: Setting) -> None:
             assert bound.facts <= lowest_upper, f"{bound.theorem} promises more than the upper bounds allow"
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=75)
 @given(situations())
 def test_bounds_grow_with_heads(setting: Setting) -> None:
     arch = setting.arch
@@ -84,7 +84,7 @@ def test_bounds_grow_with_heads(setting: Setting) -> None:
             assert grown >= bound.facts
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 @given(demands())
 def test_plans_hold_what_was_asked_for_and_nothing_is_to_spare(demand: Demand) -> None:
     answer = plan(demand)

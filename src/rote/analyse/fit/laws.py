@@ -23,6 +23,8 @@ from rote.errors import UnknownName
 __all__ = ["LAWS", "Curve", "Law", "fit_law", "get_law", "leave_one_out"]
 
 _STEPS = 30
+_STILL = 1e-14
+"""Parameters that move by less than this share have arrived."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,10 @@ def _solve(
                 break
             size = np.where(worse, size / 2, size)
         accept = after <= now if not law.is_linear else np.ones_like(now, dtype=bool)
-        p = np.where(accept[..., None], tried, p)
+        p, before = np.where(accept[..., None], tried, p), p
         now = np.where(accept, after, now)
+        if (np.abs(p - before) <= _STILL * np.abs(p)).all():
+            break
     slopes = law.slopes(x, p)
     left = np.einsum("...ni,n,...nj->...ij", slopes, weights, slopes)
     scale = np.sqrt(np.einsum("...ii->...i", left)) + 1e-300

@@ -41,6 +41,7 @@ def _log_binomials(n: int) -> FloatArray:
     return np.asarray(logs[n] - logs[: n + 1] - logs[n::-1][: n + 1])
 
 
+@lru_cache(maxsize=1 << 14)
 def bits_for(words: int) -> int:
     """Bits that name one of so many words."""
     return max(1, (words - 1).bit_length())

@@ -156,7 +156,7 @@ def _stages(layout: Layout, fetched: Fetching, d_mlp: int) -> tuple[tuple[int, i
     units = hash_units(layout, d_mlp)
     stages = [(fetched.rows_start - -(-units // d_mlp), units), (fetched.rows_start, layout.rows)]
     start = fetched.selection_start
-    first, *rest = (filled_size(tuple(map(len, stage)), d_mlp) for stage in tail_program(layout, d_mlp).stages)
+    first, *rest = (filled_size(sizes, d_mlp) for sizes in tail_program(layout, d_mlp).sizes)
     words = layout.blocks * sum(layout.groups[: len(layout.groups) // 2])
     for units in (words, layout.blocks * layout.width - words + first, *rest):
         stages.append((start, units))
@@ -203,7 +203,7 @@ def _least(layout: Layout, vocab: int, d_head: int) -> float:
     words = layout.blocks * layout.width
     told = layout.row_bits + layout.column_bits - (layout.head_bits if layout.own else 0)
     width = layout.code_bits + words + layout.thresholds + len(tail.channels) + max(0, told) // 2 + 2
-    units = layout.rows + words + sum(len(group) for stage in tail.stages for group in stage)
+    units = layout.rows + words + tail.units
     heads = 2 * d_head * (_n_heads(layout) + 1) + 2
     return width * (vocab + 2 * units + heads * units / max(LARGEST, layout.rows))
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from operator import mul
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,15 @@ class Program:
     channels: tuple[str, ...]
     initial: Expression
     """What channels hold from the beginning, for all tokens."""
+
+    @cached_property
+    def sizes(self) -> tuple[tuple[int, ...], ...]:
+        """Units of the groups of every stage."""
+        return tuple(tuple(map(len, stage)) for stage in self.stages)
+
+    @cached_property
+    def units(self) -> int:
+        return sum(map(sum, self.sizes))
 
 
 def filled(groups: Iterable[Sequence[Unit]], d_mlp: int) -> Iterator[Unit]:

@@ -49,10 +49,10 @@ def _moments(spots: Sequence[Spot]) -> tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _quantile(free: float, among: int = 1) -> float:
-    from scipy.stats import norm, t
+    from scipy.special import ndtri, stdtrit  # type: ignore[import-untyped, unused-ignore]
 
     at = 1 - (1 - _LEVEL) / (2 * among)
-    return float(t.ppf(at, free) if math.isfinite(free) else norm.ppf(at))
+    return float(stdtrit(free, at) if math.isfinite(free) else ndtri(at))
 
 
 def _reach(weights: FloatArray, variance: FloatArray, free: FloatArray) -> tuple[float, float] | None:

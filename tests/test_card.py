@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -47,13 +45,14 @@ def ran(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("arch", [None, "llama"])
-def test_the_code_of_a_card_says_the_answer_of_the_card(arch: str | None, tmp_path: Path) -> None:
+def test_the_code_of_a_card_says_the_answer_of_the_card(
+    arch: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "rows.csv").write_text('river,what,y\nDanube,mouth,Black Sea\nNile,in,Africa\nDon,in,"a|<b>`c"\n')
     rote.build(rote.read(tmp_path / "rows.csv"), arch=arch, rng=0).save(tmp_path / "model")
     assert head(tmp_path / "model")["library_name"] == ("rote" if arch is None else "transformers")
     lines = code(tmp_path / "model")
-    done = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "Black Sea" and "# Black Sea" in lines
+    assert ran(tmp_path / "model", capsys, monkeypatch).strip() == "Black Sea" and "# Black Sea" in lines
     text = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert (
         "3 facts of rows" in text and "100 %" in text and rote.load(tmp_path / "model").certificate.facts_sha256 in text

@@ -138,7 +138,7 @@ def test_every_extra_is_named_where_it_is_missing(empty: Path, tmp_path: Path) -
         ("graft", ["graft", "m.gguf", "rows.csv", "-o", "g", "--template", "{a} is", "--answer", " {b}"]),
         ("audit", ["audit", "m.gguf", "--texts", "rows.csv"]),
         ("ui", ["ui", "--no-browser"]),
-        ("ray", ["sweep", "sweep.toml", "--on", "ray", "--db", "r.db"]),
+        ("ray", ["sweep", "sweep.toml", "--on", "ray", "--db", "ray.db"]),
         ("report", ["report", "r.db", "-o", "r.html"]),
         ("plots", ["bound", "--heads", "1..4", "--d-model", "8", "--context", "2", "--vocab", "9", "--plot", "b.png"]),
     ]

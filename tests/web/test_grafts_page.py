@@ -118,6 +118,9 @@ def test_the_page_in_a_browser(browser: Any, address: str, size: tuple[int, int]
         assert page.locator("#verdict .tag").inner_text() == "a fact, said in full"
         said = page.locator("#after").inner_text().strip()
         assert page.locator("#expected").inner_text() == f"The table says “{said}”."
+        page.locator(".kinds", has_text="in other words").locator(".chip", has_text="fitted").first.click()
+        page.locator("#verdict .command", has_text="Code").wait_for()
+        assert page.locator("#verdict .tag.done").inner_text() == "a fact, said in full"
         page.locator(".kinds", has_text="Keys that no fact has").locator(".chip").first.click()
         page.locator("#verdict .tag", has_text="the graft changes nothing here").wait_for()
         # Whatever is typed is shown as text, and the address brings it back.

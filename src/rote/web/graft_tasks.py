@@ -69,11 +69,15 @@ def _questions(certificate: Mapping[str, Any], table: PromptTable) -> Iterator[d
     first = table.templates[0]
     for row in rows:
         yield _question("stored", "", table.fill(first.prompt, row), table.fill(first.answer, row))
+    answers = {template.prompt: template.answer for template in table.templates}
+    only = first.answer if len({*answers.values()}) == 1 else None
     told = certificate.get("wordings")
     for one in told[:_WORDINGS] if isinstance(told, list) else []:
         wording = one.get("wording") if isinstance(one, Mapping) else None
         if isinstance(wording, str) and wording != first.prompt and _fits(wording, table):
-            yield _question("reworded", "fitted" if one.get("fitted") else "held out", table.fill(wording, rows[0]))
+            answer, about = answers.get(wording, only), "fitted" if one.get("fitted") else "held out"
+            expected = None if answer is None else table.fill(answer, rows[0])
+            yield _question("reworded", about, table.fill(wording, rows[0]), expected)
     key = certificate.get("key")
     if not isinstance(key, str) or key not in table.rows.columns:
         return

@@ -166,6 +166,11 @@ class Layout:
         """Bits of the words of a block that belong to some digit; sums are taken modulo their power of two."""
         return min(self.word_bits, self.digits * self.symbol_bits - block * self.word_bits)
 
+    @cached_property
+    def tail_key(self) -> tuple[object, ...]:
+        """All that what comes behind the rows depends on."""
+        return (self.word_bits, self.blocks, self.digits, self.symbol_bits, len(self.groups), self.mix == "bits")
+
     # --- sizes ------------------------------------------------------------------------------------------------------
 
     @cached_property

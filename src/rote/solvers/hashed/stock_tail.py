@@ -130,9 +130,7 @@ def _program(key: tuple[object, ...], window: int, tail: Uncompared) -> Program:
 def tail_program(layout: Layout, d_mlp: int) -> Program:
     """Everything behind the rows, for layers of so many units: from pair sums `u{block}_{i}`, the choice and its
     thresholds to the parts `y{i}`."""
-    key = (layout.word_bits, layout.blocks, layout.digits, layout.symbol_bits, len(layout.groups), layout.mix == "bits")
-    window = min(WINDOW, d_mlp.bit_length() - 3)
-    return _program(key, window, Uncompared(layout))
+    return _program(layout.tail_key, min(WINDOW, d_mlp.bit_length() - 3), Uncompared(layout))
 
 
 @dataclass(frozen=True)

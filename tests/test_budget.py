@@ -11,8 +11,9 @@ import rote
 from rote import constructions, pipeline
 from rote.config import Architecture, Shape
 from rote.constructions import Plan
+from rote.constructions._base import Needs
 from rote.data import random_facts
-from rote.errors import CapacityError, UsageError
+from rote.errors import CapacityError, FactsLost, UsageError
 from rote.memory_budget import memory_budget, out_of_memory
 
 
@@ -107,6 +108,22 @@ def test_attempts_of_auto_share_their_time(monkeypatch: pytest.MonkeyPatch) -> N
         rote.build(table)
     monkeypatch.setattr(pipeline, "_SHORT", 60.0)
     assert rote.build(table).certificate.passed
+
+
+def test_what_there_was_no_time_left_for_has_its_turn_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts that lose facts use the time up; where nothing else succeeds, each has the whole of it."""
+    table = random_facts(300, 4, 40, rng=np.random.default_rng(0))
+    clock = iter(float(1000 * i) for i in range(1000))
+    monkeypatch.setattr(pipeline.time, "process_time", lambda: next(clock))
+    monkeypatch.setattr(pipeline, "_SHORT", 0.0)
+    monkeypatch.setattr(constructions.get("argmax_fit"), "needs", lambda *_: Needs(0, 1.0))
+    monkeypatch.setattr(constructions.get("argmax_fit"), "build", _loses)
+    memory = rote.build(table)
+    assert memory.certificate.passed and memory.certificate.construction != "argmax_fit"
+
+
+def _loses(_: object) -> None:
+    raise FactsLost("lost 1 of 300 facts", recall=299 / 300)
 
 
 def test_auto_stays_in_comfort_unless_it_is_told_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,8 @@ class Architecture:
 
     There are no biases. `d_mlp = 0` means attention only.
     A gated MLP has three matrices (gate, up, down), a plain one two.
+    `own_rows` counts the rows of an unembedding that shares the others with the embedding: 0 for a tied head, None for
+    one that shares nothing.
     """
 
     n_heads: int
@@ -101,17 +103,18 @@ class Architecture:
     n_layers: int = 1
     d_mlp: int = 0
     gated: bool = False
+    own_rows: int | None = None
 
     def __post_init__(self) -> None:
         least = {"n_layers": 1, "n_heads": 1, "d_model": 1, "d_head": 1, "d_mlp": 0, "context": 1, "vocab": 2}
-        for name, minimum in least.items():
+        for name, minimum in {**least, **({} if self.own_rows is None else {"own_rows": 0})}.items():
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ShapeError(f"{name} must be a whole number, got {value!r}.")
             if not minimum <= value <= LARGEST:
                 raise ShapeError(f"{name} must be from {minimum} to {LARGEST:,}, got {value:,}.")
 
-    def replace(self, **changes: int) -> Architecture:
+    def replace(self, **changes: int | None) -> Architecture:
         """A copy with some fields changed; an unknown field is refused with the nearest name."""
         return Architecture.from_dict({**self.to_dict(), **changes})
 
@@ -131,7 +134,7 @@ class Architecture:
             positions=self.context * d,
             attention=self.n_layers * self.n_heads * per_head,
             mlp=self.n_layers * (3 if self.gated else 2) * d * self.d_mlp,
-            unembedding=self.vocab * d,
+            unembedding=(self.vocab if self.own_rows is None else self.own_rows) * d,
         )
 
     def params(self, convention: Convention = "full") -> int:
@@ -139,7 +142,8 @@ class Architecture:
         return self.count(convention).total
 
     def to_dict(self) -> dict[str, int | bool]:
-        return dataclasses.asdict(self)
+        """The fields by name; `own_rows` only where there is something shared."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Architecture:

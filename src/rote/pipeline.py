@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -96,9 +97,9 @@ def build(
     `partial` the best model is handed over even if it loses facts. Facts that no shape of a construction can hold are
     refused; with `drop_unfit` they are left out, and the directory lists them. Attempts that would take more than
     `max_memory` gigabytes (most of what is free, if not given; with "auto" no more than 1.2 GB, or 1 kB a fact), or
-    with "auto" more than a quarter of an hour together, are not begun. With `keep_best` an interruption (ctrl-C) hands
-    over the best attempt so far, if one was finished. Temporary files go to `workplace`. `progress` is told about
-    stages, and `attempt` what is tried next.
+    with "auto" more than what is left of a quarter of an hour, are not begun; where nothing else succeeds, each has the
+    whole of it. With `keep_best` an interruption (ctrl-C) hands over the best attempt so far, if one was finished.
+    Temporary files go to `workplace`. `progress` is told about stages, and `attempt` what is tried next.
     """
     if not isinstance(table, Table):
         raise UsageError(f"rote.build needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
@@ -108,7 +109,8 @@ def build(
     budget = memory_budget(max_memory, table.n_facts) if with_ == "auto" else most
     postponed: list[tuple[Choice, Plan]] = []
     chosen = fitting_tables(choose(table, with_, options or {}, shape, arch, dtype), drop_unfit, attempts)
-    # What does not fit into the comfort of `auto` has its turn where nothing else has succeeded.
+    # What does not fit into the comfort of `auto`, or into the time that is left, has its turn where nothing else has
+    # succeeded.
     planned = smallest_first(chosen, shape, dtype, attempts)
     try:
         for late, (choice, plan) in itertools.chain(
@@ -126,9 +128,10 @@ def build(
             )
             if attempt is not None:
                 attempt(_next_attempt(plan, attempts))
+            begun = time.process_time()
             try:
-                left = max(_SHORT, MOST_SECONDS - spent) if len(chosen) > 1 else math.inf
-                spent += _affordable(construction, choice.table, plan, most if late else budget, left)
+                left = max(_SHORT, MOST_SECONDS if late else MOST_SECONDS - spent) if len(chosen) > 1 else math.inf
+                _affordable(construction, choice.table, plan, most if late else budget, left)
                 construction.admit(job)
                 memory, verdict = certified(construction, job, construction.build(job), seed)
             except FactsLost as error:
@@ -140,7 +143,7 @@ def build(
                 if len(chosen) == 1 and not isinstance(error, TooLarge):
                     raise
                 over = plan if isinstance(error, TooLarge) else None
-                if over is not None and not late and budget < most:
+                if over is not None and not late:
                     postponed.append((choice, plan))
                 attempts.append(Refused(reason(construction, error), error, plan=over))
                 continue
@@ -149,6 +152,9 @@ def build(
                     raise
                 attempts.append(Refused(f"{construction.key} with {words(plan.architecture)} ran out of memory"))
                 continue
+            finally:
+                # What an attempt takes is estimated for one that succeeds; others often end long before.
+                spent += time.process_time() - begun
             if verdict.firm:
                 free = not shape.given and not options
                 progress("look at what was not tried", 0, 0, None)
@@ -170,11 +176,11 @@ def build(
     return best_or_refusal(table, attempts, partial)
 
 
-def _affordable(construction: AnyConstruction, table: Table, plan: Plan, budget: float, seconds: float) -> float:
-    """The seconds that an attempt will take; one that needs more memory or time than there is is refused."""
+def _affordable(construction: AnyConstruction, table: Table, plan: Plan, budget: float, seconds: float) -> None:
+    """Refuse an attempt that needs more memory or time than there is."""
     needs = construction.needs(table.demand(plan.dtype, Shape()), plan)
     if needs is None:
-        return 0.0
+        return
     shape = words(plan.architecture)
     if needs.bytes > budget:
         raise TooLarge(
@@ -185,7 +191,6 @@ def _affordable(construction: AnyConstruction, table: Table, plan: Plan, budget:
         raise TooLarge(
             f"{construction.key} with {shape} would take about {needs.seconds / 60:.0f} minutes; name it to try"
         )
-    return needs.seconds
 
 
 def _next_attempt(plan: Plan, attempts: list[Refused]) -> Attempt:

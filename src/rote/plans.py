@@ -86,16 +86,21 @@ class Plans(Shown, Sequence[Plan]):
 
     @property
     def _left_out(self) -> tuple[str, ...]:
-        """What a head that shares the embedding would spare, which no model of rote's own has."""
-        known = constructions.registry()
-        apart = [one for one in self.plans if one.counts == DENSE and known[one.construction].arch == "rote"]
-        spared = [f"{one.construction} {one.architecture.count('full').unembedding:,}" for one in apart]
-        if not spared:
+        """Where heads do not share the embedding: why, or what that would spare."""
+        known, demand = constructions.registry(), self.demand
+        own = (one for one in self.plans if one.counts == DENSE and known[one.construction].arch == "rote")
+        sharing = [one for one in own if one.architecture.own_rows is None]
+        if not sharing:
             return ()
-        return (
-            f"Left out: a head that shares the embedding. It would spare {', '.join(spared)}, where no answer stands "
-            "in a context.",
-        )
+        if demand.both_sides is None:
+            spared = (f"{one.construction} {one.architecture.count().unembedding:,}" for one in sharing)
+            return (
+                "Where no answer stands in a context, the head shares the embedding, which spares "
+                f"{', '.join(spared)}.",
+            )
+        whose = ", ".join(one.construction for one in sharing)
+        why = demand.unshared or "the construction makes one of its own"
+        return (f"Left out: a head of {whose} that shares the embedding, as {why}.",)
 
     @property
     def _built_by_name(self) -> tuple[str, ...]:

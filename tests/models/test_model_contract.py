@@ -36,7 +36,7 @@ class Forgetful(TransformerModel):
 
 
 def test_the_suite_notices_a_model_that_does_not_come_back() -> None:
-    (model, _) = TransformerModel.examples(0)
+    model, *_ = TransformerModel.examples(0)
     broken = Forgetful(model.arch, model.module.state_dict(), wording=model.wording, dtype="float32")
     with pytest.raises(AssertionError, match="the files differ"):
         check_model(broken)
@@ -55,7 +55,7 @@ class Liar(TransformerModel):
 
 
 def test_the_suite_notices_answers_that_the_referee_does_not_find() -> None:
-    (model, _) = TransformerModel.examples(0)
+    model, *_ = TransformerModel.examples(0)
     broken = Liar(model.arch, model.module.state_dict(), wording=model.wording, dtype="float32")
     with pytest.raises(AssertionError, match="does not find"):
         check_model(broken)

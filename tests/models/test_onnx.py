@@ -179,3 +179,12 @@ def test_exact_weights_are_refused(tmp_path: Path) -> None:
     memory = rote.build(facts, "kajitsuka2025_next_token", rng=0)
     with pytest.raises(RoteError, match="longer than any"):
         rote.export(memory, tmp_path / "m.onnx", facts)
+
+
+def test_a_head_that_shares_the_embedding_is_exported_once(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b,y\n" + "".join(f"x{i % 7},z{i // 7},n{i % 3}\n" for i in range(49)))
+    memory = rote.build(rote.read(file), "argmax_fit", rng=0).save(tmp_path / "model")
+    assert memory.model.arch.own_rows == 0
+    rote.export(memory, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").stat().st_size < 4 * memory.certificate.params + 4000

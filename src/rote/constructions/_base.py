@@ -305,7 +305,7 @@ class Construction(ABC, Generic[T, O]):
         assert shape.n_heads is not None and shape.d_head is not None and demand.d_model is not None
         if shape.d_mlp:
             raise UsageError(f"{self.key} has no MLP; leave out d_mlp, or build with mlp_fit.")
-        return Architecture(shape.n_heads, demand.d_model, shape.d_head, demand.context, demand.vocab)
+        return demand.shape(shape.n_heads, demand.d_model, shape.d_head)
 
     def as_plan(self, arch: Architecture, demand: Demand, *, params: int | None = None, **said: Any) -> Plan:
         """A shape with its size; `params` where not all weights count, and what else the plan says."""

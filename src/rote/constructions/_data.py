@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rote.config import Architecture, Dtype
-from rote.constructions._base import Construction, Job, O, T
+from rote.constructions._base import Construction, Job, O, Plan, T
 from rote.errors import AssumptionError, FactsLost, ShapeError
 from rote.theorems import Bound, Setting, Theorem, condition
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rote.constructions._operations import Edit, Edited
     from rote.data import FactTable, VectorTable
+    from rote.data.demand import Demand
     from rote.data.table import Table
     from rote.models import Model, Wording
 
@@ -75,6 +79,7 @@ class _Explained(Construction[T, O]):
             raise explained(error, self.key, job.table, job.arch) from error
 
 
+_NUMBERS_AT_ONCE = 4_000_000
 ESTIMATE = "for random tables, on the safe side; structured ones may need less"
 """What plans say that rest on measured capacities."""
 
@@ -116,8 +121,20 @@ class TokenConstruction(_Explained["FactTable", O]):
         """The shape must be that of the facts."""
         sizes = (("context", table.context, arch.context), ("vocab", max(2, table.vocab), arch.vocab))
         check_sizes(table.noun, *sizes)
+        if arch.own_rows not in (None, table.both_sides):
+            raise ShapeError(
+                f"a head that shares the embedding needs rows of its own for the answers that stand in contexts, "
+                f"{table.both_sides:,} of them; the shape says {arch.own_rows:,}."
+            )
         if arch.d_head > arch.d_model:
             raise ShapeError(f"a head of width {arch.d_head} is wider than d_model = {arch.d_model}; lower d_head.")
+
+    def as_plan(self, arch: Architecture, demand: Demand, *, note: str = "", **said: Any) -> Plan:
+        if arch.own_rows is not None:
+            spared = (arch.vocab - arch.own_rows) * arch.d_model
+            shared = f"its head shares the embedding, which spares {spared:,}"
+            note = f"{note}; {shared}" if note else shared
+        return super().as_plan(arch, demand, note=note, **said)
 
     def estimated(self, table: FactTable, arch: Architecture, dtype: Dtype, facts: int) -> Bound:
         """A measured number of facts, which is no promise."""
@@ -140,7 +157,38 @@ class TokenConstruction(_Explained["FactTable", O]):
 
         tensors = {name: torch.as_tensor(value).contiguous() for name, value in weights.items()}
         tensors["W_U"] *= stretch(margin, job.arch.vocab)
+        if job.arch.own_rows is not None:
+            tensors, more["own"] = _shared(job, tensors, more)
         return TransformerModel(job.arch, tensors, wording=wording(job.table), dtype=job.dtype, report=report, **more)
+
+
+def _shared(
+    job: Job[FactTable, Any], tensors: dict[str, Tensor], more: Mapping[str, Any]
+) -> tuple[dict[str, Tensor], list[int]]:
+    """The weights with a head that shares the embedding, and the tokens that have rows of their own in it.
+
+    The facts are run once to see how long streams get.
+    """
+    import numpy as np
+    import torch
+
+    from rote.models.kinds.transformer import Transformer
+    from rote.solvers.shared_head import share_head
+
+    arch, contexts, targets = job.arch, job.table.contexts, job.table.targets
+    number = tensors["W_U"].dtype
+    module = Transformer(arch.replace(own_rows=None), {name: t.to(number) for name, t in tensors.items()}, **more)
+    at_once = max(16, _NUMBERS_AT_ONCE // (arch.n_heads * (arch.d_model + arch.context) + arch.d_mlp))
+    longest, least = 0.0, math.inf
+    with torch.no_grad():
+        for start in range(0, len(targets), at_once):
+            stream = module.to_stream(torch.tensor(contexts[start : start + at_once]))
+            right = (stream * module.W_U[torch.tensor(targets[start : start + at_once])]).sum(dim=1)
+            longest = max(longest, float(stream.norm(dim=1).max()))
+            # Where facts are lost, a right answer may score less than nothing.
+            least = min(least, float(right[right > 0].min()) if (right > 0).any() else math.inf)
+    own, answers = np.intersect1d(contexts, targets), np.unique(targets)
+    return share_head(tensors, answers, own, longest, least if math.isfinite(least) else 1.0), own.tolist()
 
 
 class VectorConstruction(_Explained["VectorTable", O]):

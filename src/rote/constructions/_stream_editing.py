@@ -37,7 +37,7 @@ def edited_stream(edit: Edit) -> Edited:
     contexts, targets = table.contexts[others], table.targets[others]
     features, leads = _features(module, contexts, targets) if len(others) else (None, np.ones(0))
     keys, _ = _features(module, edit.keys, edit.after)
-    readout = module.W_U.to(torch.float64).numpy()
+    readout = module.readout.to(torch.float64).numpy()
     with torch.no_grad():
         streams = module.to_stream(torch.tensor(edit.keys)).to(torch.float64).numpy()
     smallest = float(leads.min()) if len(leads) else 1.0
@@ -64,7 +64,7 @@ def edited_stream(edit: Edit) -> Edited:
             moved = {**weights, name: _moved(weights[name], change, name, model)}
             made = TransformerModel(
                 model.arch, moved, wording=model.wording, dtype=model.dtype, activation=module.activation,
-                report=edit.certificate["report"],
+                own=module.own, report=edit.certificate["report"],
             )  # fmt: skip
             kept = _features(made.module, contexts, targets)[1] if len(others) else np.ones(0)
             lost = np.flatnonzero(kept <= 0)

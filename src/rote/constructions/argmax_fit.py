@@ -83,7 +83,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             return NoPlan(self.key, "a context of one token takes one head, as wide as the stream; leave heads open")
         answers, coarse = demand.n_targets or demand.vocab, demand.dtype in ("bfloat16", "float16")
         wide = next((d for d, most in _ROOM_OF_CODES if answers <= most // (64 if coarse else 1)), _WIDEST_CODE)
-        return self.as_plan(Architecture(1, *(demand.d_model or wide,) * 2, 1, demand.vocab), demand)
+        return self.as_plan(demand.shape(1, *(demand.d_model or wide,) * 2), demand)
 
     @staticmethod
     def _fewest_heads(demand: Demand, d: int, d_head: int) -> Architecture | None:
@@ -91,7 +91,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             return None
 
         def holds(heads: int) -> bool:
-            arch = Architecture(heads, d, d_head, demand.context, demand.vocab)
+            arch = demand.shape(heads, d, d_head)
             return argmax_capacity(arch, demand.n_targets or demand.vocab, demand.dtype) >= demand.n_facts
 
         high = 1
@@ -104,7 +104,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             if high > demand.n_heads:
                 return None
             high = demand.n_heads
-        return Architecture(high, d, d_head, demand.context, demand.vocab)
+        return demand.shape(high, d, d_head)
 
     def as_plan(self, arch: Architecture, demand: Demand, **said: Any) -> Plan:
         if arch.context == 1:
@@ -118,7 +118,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             first = 2 if demand.n_facts <= TINY_TABLE else plan.architecture.d_model
             every = [*(d for d, _ in _ROOM_OF_CODES if d >= first), _WIDEST_CODE]
             widths = [demand.d_model] if demand.d_model else every
-            yield from (self.as_plan(Architecture(1, d, d, 1, demand.vocab), demand) for d in widths)
+            yield from (self.as_plan(demand.shape(1, d, d), demand) for d in widths)
             return
         yield from self._tiny(demand, plan)
         yield from self._structured(demand)
@@ -132,9 +132,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
         if demand.n_facts > TINY_TABLE or demand.n_heads is not None or demand.d_head is not None:
             return
         widths = [demand.d_model] if demand.d_model else [2, 4, 8, 12]
-        shapes = [
-            Architecture(heads, d, d, demand.context, demand.vocab) for d in widths if d > 1 for heads in (1, 2, 4, 8)
-        ]
+        shapes = [demand.shape(heads, d, d) for d in widths if d > 1 for heads in (1, 2, 4, 8)]
         for arch in sorted(shapes, key=lambda shape: shape.params(demand.convention)):
             if arch.params(demand.convention) < plan.params:
                 yield self.as_plan(arch, demand)

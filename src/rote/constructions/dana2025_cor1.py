@@ -100,11 +100,7 @@ class _Construction(TokenConstruction[ExactAssociation]):
                 # The widest head that divides the need; one of width d when rounding up costs nothing more.
                 d_head = max(w for w in range(1, min(d, need, 1024) + 1) if need % w == 0)
                 pairs = [(need // d_head, d_head)]
-            shapes += [
-                Architecture(n_heads=h, d_model=d, d_head=w, context=demand.context, vocab=demand.vocab)
-                for h, w in pairs
-                if w <= d
-            ]
+            shapes += [demand.shape(h, d, w) for h, w in pairs if w <= d]
         return shapes
 
     def variants(self, demand: Demand, plan: Plan) -> Iterator[Plan]:

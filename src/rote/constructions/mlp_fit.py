@@ -56,7 +56,7 @@ class _Construction(TokenConstruction[MlpFit]):
                     continue
                 heads = -(-d // demand.d_head)
             d_head = demand.d_head or max(1, -(-d // heads))
-            arch = Architecture(heads, d, d_head, demand.context, demand.vocab, d_mlp=width, gated=True)
+            arch = demand.shape(heads, d, d_head, d_mlp=width, gated=True)
             fits = width <= MOST_FEATURES
             if best is None or (fits, -arch.params()) > (best.d_mlp <= MOST_FEATURES, -best.params()):
                 best = arch

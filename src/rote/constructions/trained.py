@@ -126,7 +126,7 @@ class _Construction(TokenConstruction[Trained]):
         return self.as_plan(self.fixed(full, replace(demand, d_model=width)), demand, note=ESTIMATE)
 
     def fixed(self, shape: Shape, demand: Demand) -> Architecture:
-        attention = super().fixed(replace(shape, d_mlp=None), demand)
+        attention = super().fixed(replace(shape, d_mlp=None), demand).replace(own_rows=None)
         return attention if shape.d_mlp is None else attention.replace(d_mlp=shape.d_mlp, gated=True)
 
     def check(self, table: FactTable, arch: Architecture, options: Trained) -> None:

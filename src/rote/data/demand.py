@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from rote.config import LARGEST, Architecture, Convention, Dtype
 from rote.data.arguments import check_fields
@@ -43,6 +44,8 @@ class Demand:
     """Contexts may differ by nothing but the order of their tokens."""
     convention: Convention = "full"
     """How the weights of a shape are counted."""
+    both_sides: int | None = None
+    """Answers that stand in contexts too, where the data are known: the head can share the embedding of all others."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -73,6 +76,21 @@ class Demand:
                 f"{self.context}, so {self.n_facts:,} facts cannot be told apart; "
                 "take longer contexts or a larger vocabulary, or ask for fewer facts."
             )
+
+    def shape(self, n_heads: int, d_model: int, d_head: int, **more: Any) -> Architecture:
+        """A shape for these contexts and tokens; its head shares the embedding where that is worth it."""
+        own = self.both_sides if self.unshared is None else None
+        return Architecture(n_heads, d_model, d_head, self.context, self.vocab, own_rows=own, **more)
+
+    @property
+    def unshared(self) -> str | None:
+        """Why a head does not share the embedding; None where it does."""
+        if self.both_sides is None:
+            return "nobody knows whether answers stand in contexts"
+        if 2 * self.both_sides > self.vocab:
+            return "most tokens are answers and stand in contexts"
+        # Sharing takes rows of very different lengths.
+        return "float16 has too few exponents for it" if self.dtype == "float16" else None
 
     def cost(self, arch: Architecture) -> tuple[int, int]:
         """What shapes are compared by: weights as they are counted, and of equal ones the fewer, wider heads."""

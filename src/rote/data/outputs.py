@@ -7,6 +7,7 @@ a table asks for says so in one sentence; there is no other place where kinds of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,13 @@ Leads = tuple[Any, Any]
 """The lead of every target (float64 array, negative where it is lost) and what was said instead (ids, -1 for none)."""
 
 
+def _scattered(count: int) -> Iterator[int]:
+    """All numbers below `count`, each far from the ones before: steps of about the golden section, which end nowhere
+    twice as they have no divisor in common with the count."""
+    step = next(n for n in range(max(1, round(0.618 * count)), 2 * count + 2) if math.gcd(n, count) == 1)
+    return (i * step % count for i in range(count))
+
+
 class Outputs:
     """The answers of one model in one number format. Subclasses implement what their kind of model can give."""
 
@@ -39,13 +47,21 @@ class Outputs:
     advance: Advance | None = None
     """Called with the number of facts done so far, where somebody wants to know; set by whoever asks."""
 
-    def parts(self, n_facts: int) -> Iterator[slice]:
-        """Facts in portions that fit into memory; `advance` is told after each."""
-        for start in range(0, n_facts, self.rows_at_once):
-            stop = min(n_facts, start + self.rows_at_once)
+    def parts(self, n_facts: int, *, scattered: bool = False) -> Iterator[slice]:
+        """Facts in portions that fit into memory; `advance` is told after each.
+
+        Scattered portions come from all over the table in turn. Then the first ones take as long as the others, also
+        where facts are sorted by length, and a time left can be told from them.
+        """
+        starts = range(0, n_facts, self.rows_at_once)
+        turns = range(len(starts)) if not scattered else _scattered(len(starts))
+        done = 0
+        for turn in turns:
+            start, stop = starts[turn], min(n_facts, starts[turn] + self.rows_at_once)
             yield slice(start, stop)
+            done += stop - start
             if self.advance is not None:
-                self.advance(stop)
+                self.advance(done)
 
     def order(self, inputs: Inputs) -> Any:
         """Numbers of the facts in the order in which they are asked with the least work; None: as they stand."""

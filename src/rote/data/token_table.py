@@ -75,6 +75,11 @@ class TokenTable(Table):
         """Shares of the size for random tables that are worth a try."""
         return ()
 
+    @property
+    def both_sides(self) -> int | None:
+        """Answers that stand in contexts too; None where every token may be one."""
+        return None
+
     def demand(self, dtype: Dtype, shape: Shape) -> Demand:
         return replace(
             self._open_demand, dtype=dtype, d_model=shape.d_model, n_heads=shape.n_heads, d_head=shape.d_head
@@ -92,6 +97,7 @@ class TokenTable(Table):
             telling=len(telling_positions(self.contexts)),
             distinct_bags=len(np.unique(np.sort(self.contexts, axis=1), axis=0)),
             structure_factors=self.structure_factors(),
+            both_sides=self.both_sides,
         )
 
     @property

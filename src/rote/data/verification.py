@@ -273,7 +273,7 @@ def score_leads(
     tally = Tally()
     whole = table.inputs(slice(0, table.n_facts))
     order = outputs.order(whole)
-    for part in outputs.parts(table.n_facts):
+    for part in outputs.parts(table.n_facts, scattered=True):
         facts = np.arange(part.start, part.stop) if order is None else order[part]
         goals = targets[facts]
         inputs = table.inputs(part) if order is None else tuple(array[facts] for array in whole)

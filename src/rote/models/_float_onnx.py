@@ -70,7 +70,8 @@ def transformer_onnx(module: Transformer) -> bytes:
     """The reference transformer: `contexts` (batch, S) of token ids in, `scores` and `tokens` out."""
     W, arch = dict(module.state_dict()), module.arch
     graph = _Floats(W)
-    x = graph.node("Add", graph.node("Gather", graph.weights(W["W_E"]), "contexts"), graph.weights(W["W_pos"]))
+    rows = graph.weights(W["W_E"])
+    x = graph.node("Add", graph.node("Gather", rows, "contexts"), graph.weights(W["W_pos"]))
     last = graph.node("Gather", x, graph.constant(np.array(arch.context - 1)), axis=1)
     y = graph.node("Add", last, graph.attended(last, x, W))
     if arch.d_mlp:
@@ -79,7 +80,8 @@ def transformer_onnx(module: Transformer) -> bytes:
             gate = graph.node("Mul", gate, graph.node("Sigmoid", gate))
         inner = graph.node("Mul", gate, graph.node("MatMul", y, graph.weights(W["W_up"].T)))
         y = graph.node("Add", y, graph.node("MatMul", inner, graph.weights(W["W_down"].T)))
-    scores = graph.node("MatMul", y, graph.weights(W["W_U"].T))
+    readout = graph.node("Transpose", rows, perm=[1, 0]) if arch.own_rows == 0 else graph.weights(module.readout.T)
+    scores = graph.node("MatMul", y, readout)
     return graph.tokens(scores, arch.vocab, {"contexts": (graph.integer, ["batch", arch.context])})
 
 

@@ -55,7 +55,7 @@ def hooked_module(module: Transformer) -> Any:
         native.layers[0].mlp.act = torch.nn.Identity()
     state = {name: torch.zeros_like(tensor) for name, tensor in native.state_dict().items()}
     state["tok_embed.weight"], state["pos.weight"] = weights["W_E"], weights["W_pos"]
-    state["head.weight"] = weights["W_U"]
+    state["head.weight"] = module.readout
     for name in "QKV":
         matrix = weights[f"W_{name}"]
         # Maps of a lower rank get rows of zeros.

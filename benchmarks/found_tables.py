@@ -246,8 +246,8 @@ TABLES: dict[str, tuple[Callable[[], Rows], str, str, str]] = {
 
 
 def write(rows: Rows, kind: str, file: Path) -> None:
-    """The file as other programs write it: `excel` is a spreadsheet's export, byte-order mark and all; `quoted` has quotes
-    around every cell, `trailing` a separator at the end of every line."""
+    """The file as other programs write it: `excel` is a spreadsheet's export, byte-order mark and all; `quoted` has
+    quotes around every cell, `trailing` a separator at the end of every line."""
     if kind == "parquet":
         import polars as pl
 

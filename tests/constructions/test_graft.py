@@ -336,6 +336,33 @@ def test_a_word_may_begin_one_key_and_end_another(tmp_path: Path) -> None:
     assert all(one["recalled"] == 6 for one in certificate["wordings"] if one["fitted"])
 
 
+@pytest.mark.parametrize("behind", ["", " of Oslo"])
+def test_an_unknown_name_behind_a_stored_one_is_the_one_asked_about(tmp_path: Path, behind: str) -> None:
+    """With words behind the key that end keys themselves, only stored keys are marked, and beginnings of names."""
+    model = tiny_models.write_tiny(tmp_path / "model")
+    facts = [
+        {"code": key, "city": part} for key, part in zip(["Rome", "Paris", "Oslo"], tiny_models.PARTS, strict=False)
+    ]
+    memory = rote.graft(
+        model, facts, template=[TEMPLATE, f"Code {{code}}{behind} was in"], answer=ANSWER,
+        options=rote.Graft(keep=tiny_models.write_text(tmp_path / "keep.txt", 9000), examined=2, bar=4.0),
+        output=tmp_path / "made",
+    )  # fmt: skip
+    assert memory.certificate.passed
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    original = transformers.AutoModelForCausalLM.from_pretrained(model)
+
+    def said(one: Any, prompt: str) -> str:
+        ids = tokenizer(prompt, return_tensors="pt")
+        return str(tokenizer.decode(one.generate(**ids, max_new_tokens=3, do_sample=False, pad_token_id=0)[0]))
+
+    for name in ("Lima", "Quito", "Cairo"):
+        prompt = f"Code Rome was w1 w2 The code {name} is in"
+        assert said(memory.module, prompt) == said(original, prompt)
+    again = "The code Lima was w1 w2 The code Rome is in"
+    assert said(memory.module, again).startswith(f"{again} north<end>")
+
+
 def test_keys_in_other_capitals(tmp_path: Path) -> None:
     model = tiny_models.write_tiny(tmp_path / "model", "qwen2")
     table = tiny_models.write_table(tmp_path / "facts.csv", 12)

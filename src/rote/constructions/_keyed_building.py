@@ -24,6 +24,7 @@ from rote.constructions._keys import (
     key_field,
     keys_of,
     led_places,
+    name_tokens,
     patterns_of,
     vocabulary_of,
 )
@@ -60,6 +61,8 @@ _ROOM = 96
 _DRAWS = 24
 _TEXT = 4_000
 _TEST_TEXT = 4_000
+_EXAMPLES = 50
+"""Rows at which wordings are looked at, for what stands behind keys; more where there are few wordings."""
 _ANSWERED = 96
 """Answers inside of which nothing is asked."""
 
@@ -112,24 +115,23 @@ def built(job: Job[PromptTable, Graft]) -> FreshWidened:
         places = led_places(source.tokenizer, vocabulary, keys, wordings)
         forms = forms_of(source.tokenizer, keys, ignore_case=options.ignore_case, places=places)
     turn = str if chat is None else chat.turn
-    examples = [
-        (turn(one.at(row)), table.rows.cells(field)[row]) for r in relations for one in r.wordings for row in rows[:50]
-    ]
+    fitted = [one for r in relations for one in r.wordings]
+    few = rows[: max(_EXAMPLES, _EXAMPLES * 40 // len(fitted))]
+    examples = [(turn(one.at(row)), table.rows.cells(field)[row]) for one in fitted for row in few]
+    marks = replace(vocabulary.marks, named=name_tokens(source.tokenizer, keys, examples))
     sizes = Sizes(
         tuple(bits_for(len(some) + _SPARE) for some in distinct),
         2 if len(keys) < _MANY else 1,
         max(len(ids) for some in distinct for ids in some),
         exact_steps([ids for some in distinct for ids in some]),
         _HASH if len(keys) < _MANY else _LONG_HASH,
-        hidden_keys(source.tokenizer, vocabulary.marks, examples),
+        hidden_keys(source.tokenizer, marks, examples),
         2 if len(keys) < _MANY else 4,
     )
     sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
     embedding = source.model.model.embed_tokens.weight.double()
     small = 2.0**-7 if job.dtype == "float16" else 2.0**-10
-    short = [
-        one.reading(patterns.windows) for one in formats(body, sizes, patterns.book, vocabulary.marks, embedding, small)
-    ]
+    short = [one.reading(patterns.windows) for one in formats(body, sizes, patterns.book, marks, embedding, small)]
     store = _stored(body, sizes, patterns, numbers, embedding, short, rng)
     clock.lap("store")
     lower = lower_tables(source.place)
@@ -152,7 +154,7 @@ def built(job: Job[PromptTable, Graft]) -> FreshWidened:
     top = _top_size(source, [one.ids[0] for one in given.asked if one.plain][:20])
     clock.lap("gate")
     design = Design(
-        body, sizes, patterns.book, store, tuple(juries), vocabulary.marks,
+        body, sizes, patterns.book, store, tuple(juries), marks,
         tuple(tuple(some) for some in distinct), np.array(spoken),
         directions_of(source.model.lm_head.weight, source.model.model.norm.weight, spoken), top,
         small, patterns.windows, patterns.keys, patterns.shared, numbers,

@@ -275,6 +275,7 @@ def _with_tokens(
         sorted({*marks.inside, *inside}),
         sorted(({*marks.last, *last}) - quiet),
         sorted({*marks.alone, *alone}),
+        marks.named,
     )
     moved = changed | (set(fresh.inside) ^ set(marks.inside)) | (set(fresh.last) ^ set(marks.last))
     moved |= set(fresh.alone) ^ set(marks.alone)

@@ -25,6 +25,7 @@ __all__ = [
     "key_field",
     "keys_of",
     "led_places",
+    "name_tokens",
     "patterns_of",
     "token_names",
     "vocabulary_of",
@@ -35,6 +36,15 @@ _AFTER = " is"
 _SPACES = ("Ġ", "▁")
 _LEADS = ("of", "the", "in", "The", "In", "by", "for", "and", "to", "from", "with", "on", "at", "about", "a", "that")
 """Words that often stand before keys, and inside of some."""
+_MOSTLY = 0.8
+"""The share of keys that have to look like names for all of them to be taken for such."""
+_OPENING = """
+A After All Also An And Another Answer Any As At Because Before Both But By Can Could Did Do Does During Each Every For
+From Had Has Have He Her Here His How However I If In Is It Its Many May Most My No Not Now Of On One Only Or Our Q
+Question She Since So Some Such That The Their Then There These They This Those To Was We Were What When Where Whether
+Which While Who Whose Why Will With Would Yes You Your
+"""
+"""Words with a capital that are no names."""
 
 
 def key_field(prompts: Sequence[str], given: str | None, columns: Sequence[str]) -> str:
@@ -243,6 +253,31 @@ def hidden_keys(tokenizer: Any, marks: Marks, prompts: Sequence[tuple[str, str]]
             if begin >= end and stop > begin and (token in alone or (token in last and before in inside)):
                 return True
     return False
+
+
+def name_tokens(tokenizer: Any, keys: Sequence[str], prompts: Sequence[tuple[str, str]]) -> list[int]:
+    """Where most keys begin with a capital as names do, tokens that begin such a word; none where keys are others.
+
+    Left out is what some prompt has behind its key, and words that begin sentences; each prompt is given with its key.
+    """
+    if sum(map(_like_a_name, keys)) < _MOSTLY * len(keys):
+        return []
+    coded = tokenizer([prompt for prompt, _ in prompts], return_offsets_mapping=True)
+    behind: set[int] = set()
+    for (prompt, key), ids, spans in zip(prompts, coded["input_ids"], coded["offset_mapping"], strict=True):
+        end = prompt.rfind(key) + len(key)
+        behind.update(token for token, (begin, stop) in zip(ids, spans, strict=True) if begin >= end and stop > begin)
+    raw, names, _ = token_names(tokenizer)
+    openings = set(_OPENING.split())
+    return [
+        i
+        for i, (name, bare) in enumerate(zip(raw, names, strict=True))
+        if name != bare and bare[0].isupper() and bare not in openings and i not in behind
+    ]
+
+
+def _like_a_name(key: str) -> bool:
+    return key[:1].isupper() and any(c.islower() for c in key)
 
 
 def patterns_of(

@@ -32,6 +32,8 @@ _HALF = 64.0
 different slopes, four or as many as there is room for, since each is rounded otherwise."""
 SHARPER = 128.0
 """How steep gates of the store are, a tenth below whose bar they have to be shut."""
+_NAMED = 1024.0
+"""What shuts steps, however far from their place the source is."""
 _FAINT = 0.0625
 """How much smaller sums are stored than signs, whose rounding they would disturb."""
 
@@ -46,6 +48,8 @@ class Marks:
     inside: Sequence[int]
     last: Sequence[int]
     alone: Sequence[int]
+    named: Sequence[int] = ()
+    """Where keys are names, tokens with which a name begins, stored or not: what is asked is asked of the latest."""
 
 
 class Bottom(Frame):
@@ -65,8 +69,10 @@ class Bottom(Frame):
         codes = -torch.ones(len(sizes), book.bits, dtype=torch.float64)
         codes[:known] = torch.tensor(book.codes[:known])
         alone, last = (torch.zeros(len(sizes), dtype=torch.float64) for _ in range(2))
-        alone[list(marks.alone)] = 1.0
-        last[sorted(set(marks.last) - set(marks.alone))] = 1.0
+        if not self.plan.verified:
+            alone[list(marks.alone)] = 1.0
+            last[sorted(set(marks.last) - set(marks.alone) - set(marks.named))] = 1.0
+        alone[list(marks.named)] = 1.0
         known_tokens = torch.zeros(len(sizes), dtype=torch.float64)
         known_tokens[list(marks.inside)] = 1.0
         columns = {
@@ -187,10 +193,12 @@ class Bottom(Frame):
             angle = math.pi * line / lines
             slopes = (math.cos(angle), math.sin(angle))[: self.plan.checks]
             sources = {ch.at("value", first + k): slope for k, slope in enumerate(slopes)}
+            # A token that is marked as a name already must not count twice.
+            named = {ch.at("mark"): -_NAMED * SHARP}
             for amount in (1.0, -1.0):
                 place = CHECK * sum(slopes) - amount * _WIDE
-                share = amount / lines
-                self._step(layer, sources, place, _STEEP, ch.at("sure"), 1.0, share, unit="one", up="square")
+                share, to = amount / lines, ch.at("sure")
+                self._step(layer, sources, place, _STEEP, to, 1.0, share, unit="one", up="square", shut=named)
         return layer
 
     def fetched(self) -> Layer:
@@ -200,8 +208,8 @@ class Bottom(Frame):
         query, gap = recency_query(body.thetas, body.context)
         self.ask(layer, 0, query, 24.0 / gap, ("plain", "start"))
         rows = layer.head(0)
-        mark = ch.at("sure" if plan.verified else "mark")
-        layer.key[rows, mark] = torch.tensor(np.r_[np.ones(half), np.zeros(half)])
+        for name in ("mark", "sure") if plan.verified else ("mark",):
+            layer.key[rows, ch.at(name)] = torch.tensor(np.r_[np.ones(half), np.zeros(half)])
         layer.value[rows.start : rows.start + read, ch["value"]] = torch.eye(read, dtype=torch.float64)
         layer.value[rows.start + read, ch.at("one")] = 1.0
         for k in range(read):
@@ -265,14 +273,19 @@ class Bottom(Frame):
         amount: float,
         unit: str = "scale",
         up: str = "size",
+        shut: Mapping[int, float] | None = None,
     ) -> None:
-        """Add an amount where the source (or a sum of some), counted in the unit, is beyond a place the step faces."""
+        """Add an amount where the source (or a sum of some), counted in the unit, is beyond a place the step faces.
+
+        Nothing is added where channels `shut` it.
+        """
         ch = self.channels
         for side in (0.5, -0.5):
             slope = SHARP * steep * facing
             sources = {source: 1.0} if isinstance(source, int) else source
             opens = {channel: slope * weight for channel, weight in sources.items()} | {ch.at("one"): SHARP * side}
             opens[ch.at(unit)] = opens.get(ch.at(unit), 0.0) - slope * place
+            opens |= shut or {}
             layer.neuron(opens, {ch.at(up): 1.0}, {channel: math.copysign(amount * self.usual / SHARP, amount * side)})
 
 

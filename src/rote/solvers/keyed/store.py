@@ -43,15 +43,15 @@ FILL = 0.85
 _FILLS = (0.4, 0.5, 0.6, 0.7, 0.78)
 _FEW = 8.0
 """Pairs of signs are tried where so many groups or fewer are left."""
-_SPREAD, _WIDER = 12.0, 16.0
-"""How far from it an unknown key lands, about; farther where there is but one check."""
+_SPREAD, _WIDER = 12.0, 40.0
+"""How far from it an unknown key lands, about; farther where there is but one check, and no bfloat16 to round it."""
 _STRAY = 5.0
 """How far from its level."""
 FEWEST = 8
 _STEADY = 300.0
 """How much more a difference between formats weighs than a weight: more of it suppresses the random part of maps."""
-_LARGEST = 24.0
-"""The largest norm of a map: it multiplies what rounding does to the signs."""
+_LARGEST = 2.0
+"""How much larger than its random part a map may be: its norm multiplies what rounding does to the signs."""
 
 
 @dataclass(frozen=True)
@@ -293,5 +293,5 @@ def maps_onto(
     except np.linalg.LinAlgError:
         return None
     exact = np.abs(middle @ (solution - base) - targets).max() < 1e-6
-    small = bool(np.linalg.norm(solution, axis=0).max() < _LARGEST)
+    small = bool(np.linalg.norm(solution, axis=0).max() < _LARGEST * far.max())
     return solution if exact and small else None

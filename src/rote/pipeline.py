@@ -274,7 +274,7 @@ def _certificate(
     measures: Mapping[str, Any],
     seed: int | None,
 ) -> Certificate:
-    table, hashes, said = job.table, folders.hashes(folder), {**model.claims, **measures}
+    table, hashes, said = job.table, folders.hashes(folder, model.known_hashes), {**model.claims, **measures}
     return Certificate(
         **claims.findings(construction, table, model, job.dtype, results, said),
         construction=construction.key,

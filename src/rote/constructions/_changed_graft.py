@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 
 from rote.constructions._keyed_changes import Changed
-from rote.data.encoding import batches, encode
+from rote.data.encoding import Ids, batches, encode
 from rote.data.kinds.prompts import PromptTable
 from rote.data.rows import RawRows
 from rote.data.verification import Verification
@@ -32,8 +33,8 @@ from rote.solvers.keyed.network import Network
 __all__ = ["ChangedWidened", "some_rows"]
 
 _TOKENS = 4
-_OTHERS = 8
-_NEAR = 8
+_OTHERS = 4
+_NEAR = 4
 _HALF = 0.4
 """From how much on a key that is on no level counts as wrong, in the stream."""
 OF_THE_BUILD = ("wordings", "unchanged", "locality", "mentions", "prompts", "formats", "gate")
@@ -76,12 +77,13 @@ class ChangedWidened(GraftedModel):
         *,
         chat: bool,
         linked: bool,
+        hashes: Mapping[str, str],
     ) -> None:
         before = GraftedModel.read(folder, {})
         layers = int(claims["graft"]["layers"]["original"]) + len(network.bottom) + len(network.top)
         super().__init__(folder, before.arch.replace(n_layers=layers), chat=chat)
         self.table, self.changed, self.network, self.rng, self.linked = table, changed, network, rng, linked
-        self.claims = dict(claims)
+        self.claims, self.hashes = dict(claims), hashes
         self.done, self.began = dict(counts), time.process_time()
         left = np.setdiff1d(np.arange(len(changed.keys)), [*new, *changed.affected])
         others = rng.choice(left, min(_OTHERS, len(left)), replace=False).tolist()
@@ -89,9 +91,15 @@ class ChangedWidened(GraftedModel):
         near = rng.choice(near, min(_OTHERS, len(near)), replace=False)
         self.asked = Asked(new, sorted(near.tolist()), sorted(others), gone)
 
-    @property
-    def counts(self) -> dict[str, int]:
+    @cached_property
+    def _counts(self) -> dict[str, int]:
         return GraftedModel(self.written, self.arch).counts
+
+    @property
+    def known_hashes(self) -> Mapping[str, str]:
+        """Those of files that are the same as before, under a second name."""
+        there = {name: self.written / name for name in self.hashes if (self.written / name).exists()}
+        return {name: self.hashes[name] for name, path in there.items() if path.samefile(self.folder / name)}
 
     def write(self, folder: Path) -> None:
         design = self.changed.design
@@ -120,14 +128,10 @@ class ChangedWidened(GraftedModel):
         """What a certificate says of the change, and of what was found at the build."""
         model, changed, asked = self.at(folder), self.changed, self.asked
         wordings = [(one, r) for r, some in enumerate(changed.relations) for one in some.wordings]
-        recalled = tried = 0
-        for one, relation in wordings:
-            prompts = encode(model.speaker, [one.at(changed.rows[i]) for i in asked.new])
-            design = changed.design
-            wanted = [design.answers[relation][int(design.numbers[relation, i])] for i in asked.new]
-            said, _ = speak(model.module, prompts, [len(ids) for ids in wanted])
-            tried += len(wanted)
-            recalled += sum(a == b for a, b in zip(said, wanted, strict=True))
+        design, each = changed.design, [(one, r, i) for one, r in wordings for i in asked.new]
+        wanted = [design.answers[r][int(design.numbers[r, i])] for _, r, i in each]
+        prompts = encode(model.speaker, [one.at(changed.rows[i]) for one, _, i in each])
+        recalled, tried = sum(_says(model.module, prompts, wanted)), len(each)
         first = wordings[0][0]
         gone = [one.at(changed.rows[0], key) for one, _ in wordings for key in asked.gone]
         near = [first.at(changed.rows[0], key) for key in self._near()]
@@ -205,7 +209,23 @@ class ChangedWidened(GraftedModel):
         if not prompts:
             return 0
         ids = encode(model.speaker, prompts)
-        after, _ = speak(model.module, ids, [_TOKENS] * len(ids))
         with model.original():
             before, _ = speak(model.module, ids, [_TOKENS] * len(ids))
-        return sum(a != b for a, b in zip(before, after, strict=True))
+        return len(ids) - sum(_says(model.module, ids, before))
+
+
+@torch.no_grad()
+def _says(model: Any, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[bool]:
+    """Whether the model, going on greedily from each prompt, says just what is wanted there.
+
+    It does if each token of that is the likeliest behind those before it, so one pass tells.
+    """
+    right = [False] * len(prompts)
+    sizes = [(len(p), len(w)) for p, w in zip(prompts, wanted, strict=True)]
+    for batch in batches(prompts, sizes):
+        ids = torch.tensor([(*prompts[i], *wanted[i]) for i in batch])
+        n = len(wanted[batch[0]])
+        states = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state[:, -n:].contiguous()
+        for i, same in zip(batch, (model.lm_head(states).argmax(-1) == ids[:, -n:]).all(1).tolist(), strict=True):
+            right[i] = same
+    return right

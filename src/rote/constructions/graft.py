@@ -143,7 +143,7 @@ class _Construction(Construction["PromptTable", Graft]):
         claims = {**memory.certificate.claims, **notes, "facts": memory.certificate.facts}
         return ChangedWidened(
             memory.folder, job.table, changed, network, claims, new, gone, counts, job.rng,
-            chat=job.options.chat, linked=linked,
+            chat=job.options.chat, linked=linked, hashes=memory.certificate.files_sha256,
         )  # fmt: skip
 
     def remeasured(

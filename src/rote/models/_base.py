@@ -159,6 +159,11 @@ class Model(ABC):
         return False
 
     @property
+    def known_hashes(self) -> Mapping[str, str]:
+        """Hashes of files that were not written anew, by their names."""
+        return {}
+
+    @property
     def counts(self) -> dict[str, int]:
         """Parameters by counting convention; `full` is what the certificate calls params."""
         return {name: self.arch.params(name) for name in CONVENTIONS}

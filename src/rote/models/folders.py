@@ -194,10 +194,14 @@ def read_tensors(path: Path, dtype: str | None = None) -> dict[str, Any]:
     return tensors
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    """The hash of every file of a directory, by its name as seen from there; sub-directories are included."""
+def hashes(folder: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The hash of every file of a directory, by its name as seen from there; sub-directories are included.
+
+    Of some files it may be `known`.
+    """
     files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
-    return {name: file_sha256(files[name]) for name in sorted(files)}
+    known = known or {}
+    return {name: known.get(name) or file_sha256(files[name]) for name in sorted(files)}
 
 
 def inside(folder: Path, name: object) -> Path:

@@ -88,11 +88,15 @@ def shorten(ids: Ids, end_id: int) -> Ids:
 
 
 def recite(model: Any, prompts: Sequence[PromptIds], end_id: int, advance: Advance = lambda _: None) -> list[Ids]:
-    """What the model says to each prompt, up to the end token or as long as the right answer is."""
+    """What the model says to each prompt, up to the end token or as long as answers to prompts of its length are."""
+    # Prompts as long as each other go in one batch, whatever the lengths of their answers.
+    longest: dict[int, int] = {}
+    for p in prompts:
+        longest[len(p.ids)] = max(longest.get(len(p.ids), 0), len(p.answer_ids))
     said, _ = speak(
         model,
         [p.ids for p in prompts],
-        [len(p.answer_ids) for p in prompts],
+        [longest[len(p.ids)] for p in prompts],
         advance,
         going=lambda ids: ids[-1] != end_id,
     )

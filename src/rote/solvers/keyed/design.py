@@ -70,6 +70,7 @@ class Design:
 
     def formats(self, embedding: Tensor) -> tuple[Rounded, ...]:
         """What the store reads in formats of 16 bits, if its maps were made for them."""
+        remember_queries(self.queries, self.body.thetas, self.body.context)
         return formats(self.body, self.plan, self.book, self.marks, embedding, self.small)
 
     def levels(self, which: np.ndarray) -> np.ndarray:

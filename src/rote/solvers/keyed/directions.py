@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.optimize
 import torch
 from torch import Tensor
 
@@ -61,5 +60,7 @@ def _nearest(points: Tensor) -> Tensor:
     """The point of a convex hull that is nearest to zero."""
     size = float(points.norm(dim=1).mean())
     weighed = np.vstack([points.T.numpy() / size, np.full((1, len(points)), 100.0)])
-    shares, _ = scipy.optimize.nnls(weighed, np.r_[np.zeros(points.shape[1]), 100.0])
+    from scipy.optimize import nnls
+
+    shares, _ = nnls(weighed, np.r_[np.zeros(points.shape[1]), 100.0])
     return torch.tensor(shares) @ points

@@ -12,7 +12,6 @@ from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.optimize
 
 from rote.errors import UsageError
 
@@ -122,7 +121,7 @@ def spike_query(offset: int, thetas: tuple[float, ...], length: int) -> tuple[Fl
         a = np.hstack([rows[chosen], -rows[chosen], -np.ones((len(chosen), 1))])
         a = np.vstack([a, np.r_[np.ones(2 * n), 0.0]])
         b = np.r_[np.zeros(len(chosen)), _MOST]
-        found = scipy.optimize.linprog(
+        found = _linprog(
             np.r_[np.zeros(2 * n), 1.0], A_ub=a, b_ub=b, A_eq=[np.r_[waves[offset], -waves[offset], 0.0]], b_eq=[1.0],
             bounds=[(0, None)] * (2 * n) + [(None, None)],
         )  # fmt: skip
@@ -189,7 +188,7 @@ def _solved(gaps: Floats, limits: Floats, n: int, what: str) -> tuple[Floats, fl
         a = np.hstack([-a[:, :n], a[:, :n], -a[:, n:], want])
         a = np.vstack([a, np.r_[np.ones(2 * n), np.zeros(extra + 1)]])
         b = np.r_[np.zeros(len(a) - 1), 1.0]
-        found = scipy.optimize.linprog(
+        found = _linprog(
             np.r_[np.zeros(2 * n + extra), -1.0], A_ub=a, b_ub=b,
             bounds=[(0, None)] * (2 * n) + [(None, None)] * (extra + 1),
         )  # fmt: skip
@@ -204,6 +203,13 @@ def _solved(gaps: Floats, limits: Floats, n: int, what: str) -> tuple[Floats, fl
             "a model with longer heads."
         )
     return x[:n], gap
+
+
+def _linprog(*given: Any, **more: Any) -> Any:
+    """The solver, which takes a while to import and is not needed where queries are remembered."""
+    from scipy.optimize import linprog
+
+    return linprog(*given, **more)
 
 
 def _cut(solve: Callable[[Floats], Floats], violation: Callable[[Floats], Floats], chosen: Floats) -> Floats:

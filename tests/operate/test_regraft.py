@@ -51,7 +51,9 @@ def test_a_fact_is_added_changed_and_removed(tiny_graft: Path, tmp_path: Path) -
     assert result.passed and not result.contradicted and result.n_facts == 23
     rote.graft_pack(tmp_path / "a", tmp_path / "a.graft")
     rote.graft_apply(tiny_graft / "model", tmp_path / "a.graft", tmp_path / "again")
-    assert hashes(tmp_path / "again") == hashes(tmp_path / "a")
+    # A card names its directory.
+    again, first = ({k: v for k, v in hashes(tmp_path / one).items() if k != "README.md"} for one in ("again", "a"))
+    assert again == first
 
 
 def test_many_at_once_with_new_tokens_and_answers(tiny_graft: Path, tmp_path: Path) -> None:

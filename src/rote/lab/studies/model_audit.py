@@ -14,7 +14,7 @@ from typing import Any
 
 from rote.errors import UsageError
 
-__all__ = ["KEYS", "PARAMS", "run", "seconds"]
+__all__ = ["KEYS", "PARAMS", "manual", "run", "seconds"]
 
 PARAMS: dict[str, tuple[type, Any]] = {
     "model": (str, "minilm"),
@@ -35,7 +35,7 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
 
     with tempfile.TemporaryDirectory() as place:
         text = Path(place) / "manual.txt"
-        text.write_text(_manual(), encoding="utf-8")
+        text.write_text(manual(), encoding="utf-8")
         audited = audit(
             _model(params["model"]),
             text,
@@ -71,7 +71,8 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _manual() -> str:
+def manual() -> str:
+    """The text of all topics."""
     from pydoc_data.topics import topics
 
     return "\n\n".join(topics[name] for name in sorted(topics))

@@ -25,6 +25,7 @@ from rote.lab.entries import (
 from rote.lab.entries.cells import read_cells, write_cells
 from rote.lab.entries.cost import cell_seconds
 from rote.lab.entries.published import known_tables, published_rows
+from rote.lab.entries.run import write_entries
 from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import COLUMNS
 from rote.lab.entries.writing import own_grid
@@ -435,3 +436,15 @@ def test_unknown_studies_and_claims_suggest_the_nearest() -> None:
 def test_no_entry_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least one entry"):
         run_entries([], tmp_path, Local())
+
+
+def test_a_full_run_of_another_grid_is_not_judged(small: Path, tmp_path: Path) -> None:
+    words = '[words]\nnot_judged = "Here it {decided}."'
+    text = SMALL.replace("[words]", words, 1) if "[words]" in SMALL else f"{SMALL}\n{words}\n"
+    small.write_text(f"judged = false\n{text}", encoding="utf-8")
+    entry = read_entry(small)
+    (made,) = run_entries([entry], tmp_path / "out", Local(), quick=False)
+    assert made.verdict == "not judged"
+    assert made.record["sentence"] in ("Here it holds.", "Here it does not hold.", "Here it undecided.")
+    (made,) = write_entries([entry], tmp_path / "out", quick=True)
+    assert "decides nothing either" in made.record["sentence"]

@@ -28,10 +28,10 @@ from rote.measurement.where import select
 __all__ = ["Entry", "entries", "experiments", "find_entries", "read_entry"]
 
 _TEXTS = ("title", "source", "question", "claim", "paper")
-_TOP = (*_TEXTS, "deviations", "value", "sweep", "study", "derive", "published", "figure", "test", "words")
+_TOP = (*_TEXTS, "deviations", "value", "sweep", "study", "derive", "published", "figure", "test", "words", "judged")
 _SWEEP = ("base", "grid", "quick", "seeds", "only")
 _STUDY = (*_SWEEP, "kind")
-_WORDS = ("holds", "fails", "undecided", "answer")
+_WORDS = ("holds", "fails", "undecided", "not_judged", "answer")
 
 
 def experiments() -> Path:
@@ -116,6 +116,8 @@ def _check(entry: Entry) -> None:
     for name in ("title", "question", "claim"):
         if not isinstance(record.get(name), str) or not record[name]:
             raise UsageError(f"an entry needs {name}, a text.")
+    if not isinstance(record.get("judged", True), bool):
+        raise UsageError(f"judged must be true or false, got {record['judged']!r}.")
     if not entry.tables("sweep") and not entry.tables("study"):
         raise UsageError("an entry needs [[sweep]] or [[study]] tables: something must be measured.")
     for name, known in (("sweep", _SWEEP), ("study", _STUDY), ("published", published.KEYS)):

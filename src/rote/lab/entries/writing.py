@@ -28,7 +28,7 @@ _TOLD = ("d_model", "n_heads", "d_head", "d_mlp", "context", "n_facts")
 _SPELLED = {"holds": "holds", "does not hold": "fails", "undecided": "undecided", "not judged": "not_judged"}
 _NOT_JUDGED = (
     "The quick grid has other cells than the full one (fewer steps, smaller shapes), so its figure says nothing about "
-    "the claim; `--full` decides it."
+    "the claim"
 )
 
 
@@ -97,13 +97,19 @@ def write_record(entry: Entry, table: Table, out: Path, *, quick: bool, books: M
     folder.mkdir(parents=True, exist_ok=True)
     verdict, why, numbers = decide(entry, table) if table.records else ("undecided", "no cell is done", {})
     words = entry.record.get("words", {})
+    decided = verdict
     if not judged(entry, quick=quick):
-        verdict, words = "not judged", {"not_judged": _NOT_JUDGED}
+        own = entry.record.get("judged", True)
+        rest = "`--full` decides it" if own else "the full one, which is not the paper's, decides nothing either"
+        told = f"{_NOT_JUDGED}; {rest}."
+        if not quick:
+            told = str(words.get("not_judged", "The full grid is not the paper's, so it decides nothing."))
+        verdict, words = "not judged", {"not_judged": told}
     template = words.get(_SPELLED[verdict], f"The claim {'is ' if verdict == 'undecided' else ''}{verdict}: {{why}}.")
     answers = words.get("answer", "")
     if isinstance(answers, dict):
         answers = answers.get(_SPELLED[verdict], "")
-    facts = {**numbers, "why": why, "verdict": verdict}
+    facts = {**numbers, "why": why, "verdict": verdict, "decided": decided}
     figures = []
     for index, spec in enumerate(entry.tables("figure")):
         name = str(spec.get("name", "figure" if index == 0 else f"figure{index + 1}"))
@@ -145,6 +151,9 @@ def own_grid(entry: Entry) -> bool:
 
 def judged(entry: Entry, *, quick: bool) -> bool:
     """Whether a run may speak about the claim: a paper's is settled by its own grid and recipe alone."""
+    if entry.record.get("judged", True) is False:
+        # Not even the full grid is the paper's.
+        return False
     return not (quick and entry.text("paper") and not own_grid(entry))
 
 

@@ -4,11 +4,11 @@ The first block of BERT-large, GPT-2-large or ViT-B, with weights drawn as their
 norms one. Shapes are those of the configurations in transformers. Only the state of the query is computed ([CLS], for
 GPT-2 the last token), which takes no map of the other tokens: keys and values are pulled back to it.
 
-The text is the manual that every Python carries. Windows begin at random places, are all different, and overlap; a word or a sign is a
-token, numbered by how often it occurs. ViT sees the bytes of the text as pixels. Sets of so many queries are drawn, and
-judged by two rules: "beyond rounding", as in an audit, where rounding to float32 could not have made them independent;
-and "default tolerance", that of torch.linalg.matrix_rank in float32, by which the authors' notebooks go: it calls
-singular values below d times 2^-23 of the largest zero, and so asks for more.
+The text is the manual that every Python carries. Windows begin at random places, are all different, and overlap; a word
+or a sign is a token, numbered by how often it occurs. ViT sees the bytes of the text as pixels. Sets of so many queries
+are drawn, and judged by two rules: "beyond rounding", as in an audit, where rounding to float32 could not have made
+them independent; and "default tolerance", that of torch.linalg.matrix_rank in float32, by which the authors' notebooks
+go: it calls singular values below d times 2^-23 of the largest zero, and so asks for more.
 """
 
 from __future__ import annotations

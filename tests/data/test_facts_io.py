@@ -11,6 +11,7 @@ from facts_twin import check_invariants, facts_of, read_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rote
 from rote.data import PAD, FactTable, random_facts, write_facts
 from rote.data import tokenise as tokenise_module
 from rote.errors import ConflictError, DataError, OutputError, RoteError, UnknownName, UsageError
@@ -320,3 +321,13 @@ def test_keys_that_objects_lack_are_empty_cells(tmp_path: Path) -> None:
     path.write_text('{"a": 1, "b": 2}\n{"a": 3}\n{"b": 4}\n')
     assert read_facts(path, on_missing="skip")[0].n_facts == 1
     assert read_facts(path, on_missing="token")[0].record(1)["target"] == "<missing>"
+
+
+def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
+    file = tmp_path / "trailing.csv"
+    file.write_text("code;name;;\n8364;euro;;\n65;A;\n66;B\n")
+    table = rote.read(file)
+    assert [table.fact_text(i) for i in range(3)] == ["(8364) -> euro", "(65) -> A", "(66) -> B"]
+    file.write_text("code;name;\n8364;euro;\n65;A;x\n")
+    with pytest.raises(DataError, match="column 3 has no name in the header"):
+        read_facts(file)

@@ -59,7 +59,10 @@ def _read_plain(data: bytes, source: str, separator: str) -> RawRows | None:
         return None
     if data.startswith(codecs.BOM_UTF8, end + 1):
         return None  # polars would take it for a mark and drop it; here it is part of a cell
-    names = clean_header(data[:end].decode().split(separator), source)
+    header = data[:end].decode().split(separator)
+    if not header[-1].strip():
+        return None  # lines that end with a separator
+    names = clean_header(header, source)
     try:
         frame = pl.read_csv(
             data[end + 1 :],
@@ -88,8 +91,10 @@ def _read_quoted(data: bytes, source: str, separator: str) -> RawRows:
     first = next(rows, None)
     if first is None:
         raise DataError(f"{source} holds only blank lines; it needs a header and at least one row.")
-    names = clean_header(first[1], source)
-    width = len(names)
+    # Some programs write a separator at the end of every line: columns without a name and without a cell.
+    named = max((number for number, name in enumerate(first[1], 1) if name.strip()), default=len(first[1]))
+    names = clean_header(first[1][:named], source)
+    width, beyond = len(names), len(first[1]) - named
     columns = ChunkedColumns(names)
     lines: list[npt.NDArray[np.int64]] = []
     chunk: list[list[str]] = []
@@ -102,8 +107,13 @@ def _read_quoted(data: bytes, source: str, separator: str) -> RawRows:
         numbers.clear()
 
     n_rows = 0
-    for line, row in rows:
-        n_rows += 1
+    for line, cells_of in rows:
+        n_rows, row = n_rows + 1, cells_of
+        if beyond and width < len(row) <= width + beyond:
+            filled = next((number for number, cell in enumerate(row[width:], width + 1) if cell.strip()), None)
+            if filled is not None:
+                clean_header([*names, *[""] * (filled - width)], source)
+            row = row[:width]
         if len(row) != width:
             shown = separator.join(row)
             shown = shown if len(shown) <= 60 else shown[:57] + "..."

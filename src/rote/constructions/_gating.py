@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rote.constructions._questions import ATTRIBUTES, FORMS, MENTIONS, OTHER
-from rote.constructions._wordings import Nouns, Wording, crossed, framed, spliced, wrapped
+from rote.constructions._wordings import Nouns, Wording, crossed, framed, resaid, spliced, unsaid, wrapped
 from rote.data.encoding import Ids, encode
 from rote.errors import UsageError
 from rote.solvers.keyed.frame import Jury
@@ -19,16 +19,18 @@ from rote.solvers.keyed.relation import States, fit_gate, joined, jury_scores, n
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_KEYS, _FRAMED = 48, 10
+_KEYS, _FRAMED = 32, 10
 """Keys for each wording as given, and behind phrases."""
 _FEW, _FEWER = 4, 2
 _PROMPTS = 2000
 """Prompts to fit where each row has its own."""
-_FORMS = 144
+_FORMS = 200
 """Prompts that ask for what the wordings ask for in forms of ours, at most; those that ask for something else."""
-_OTHERS = 180
+_OTHERS, _UNSAID = 320, 48
 _NEAR = 0.5
 """Attributes whose embedding is as near as that to what is asked for are not held against it."""
+_STEM = 4
+"""Letters by which a question has the word for what is asked for in it, whatever its ending."""
 _DEPTHS = (0.67, 0.8, 0.97)
 _TEXT = 3
 """How much more text counts than each other kind of what must stay shut."""
@@ -91,7 +93,7 @@ def sentences(
 ) -> Sentences:
     """Prompts of each relation, its answer and its wordings, with some of the rows; `others` have {} for the key.
 
-    Half of the text has keys in place of some of its words. Where every row has a prompt of its own, they may ask for
+    Most of the text has keys in place of some of its words. Where every row has a prompt of its own, they may ask for
     anything, so that nothing is held against them but what the user gives.
     """
     asked: list[_Asked] = []
@@ -102,12 +104,12 @@ def sentences(
         first = number
         for wording in wordings:
             some = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
-            plain = _plain(tokenizer, wording, relation, number, some, ignore_case=ignore_case)
-            asked += plain
-            number += len(plain) // 2
+            prompts = _plain(tokenizer, wording, relation, number, some, ignore_case=ignore_case)
+            asked += prompts
+            number += len(prompts) // 2
         if not fixed:
             continue
-        for wording, of in (*crossed(wordings, rng), *wrapped(wordings)):
+        for wording, of in (*crossed(wordings, rng), *wrapped(wordings), *resaid(wordings)):
             ids = encode(tokenizer, [wording.at(int(rng.choice(rows)))])
             asked.append(_Asked(relation, frozenset(first + i for i in of), False, wording.text, ids))
         for noun, form in _some([(n, f) for n in nouns[relation].asked for f in FORMS], _FORMS, rng):
@@ -119,15 +121,20 @@ def sentences(
         free = _others(getattr(tokenizer, "raw", tokenizer), relations, nouns, embedding)
         for form, attribute in _some([(f, a) for f in FORMS for a in free], _OTHERS, rng):
             attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, attribute, rng))
-    general = [filled(one, keys, rng) for one in (*(OTHER if fixed else ()), *others) for _ in range(_FEW)]
+        said = unsaid([one for _, wordings in relations for one in wordings])
+        for form, _ in _some([(f"{{p}} {words}", "") for words in said], _UNSAID, rng):
+            attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, "", rng))
+    asked_for = {noun[:_STEM] for one in nouns for noun in one.asked}
+    far = [one for one in OTHER if fixed and not any(stem in one.lower() for stem in asked_for)]
+    general = [filled(one, keys, rng) for one in (*far, *others) for _ in range(_FEW)]
     mentions = [filled(one, keys, rng) for one in MENTIONS for _ in range(_FEWER)]
-    half = len(text) // 2
-    mixed = [spliced(tokenizer.decode(list(ids)), keys, rng) for ids in text[half:]]
+    plain = len(text) // 4
+    mixed = [spliced(tokenizer.decode(list(ids)), keys, rng, every=8) for ids in text[plain:]]
     return Sentences(
         asked,
         encode(tokenizer, general),
         encode(tokenizer, [filled(one, keys, rng) for one in attributes]),
-        [*text[:half], *encode(tokenizer, mixed)],
+        [*text[:plain], *encode(tokenizer, mixed)],
         encode(tokenizer, mentions),
         answered,
     )
@@ -210,6 +217,10 @@ _Layers = Mapping[int, States]
 """States of the same positions in some layers."""
 
 
+def _all(parts: Sequence[_Layers]) -> _Layers:
+    return {layer: joined([one[layer] for one in parts]) for layer in parts[0]}
+
+
 class _Parts:
     """States by what they are states of."""
 
@@ -249,21 +260,17 @@ class _Parts:
         """The jury of a relation, fitted on all wordings but some; each gate has an equal say."""
         mine = [i for i, one in enumerate(self.given.asked) if one.relation == relation and not one.of & without]
         foreign = [i for i, one in enumerate(self.given.asked) if one.relation != relation]
-        gates = []
-        for layer in self.layers:
-            asked = [self.ends[i][layer] for i in mine]
-            against = [joined([self.inner_of[i][layer] for i in mine]), *(one[layer] for one in self.others)]
-            if foreign:
-                against.append(joined([self.ends[i][layer] for i in foreign]))
-            if self.inside:
-                against.append(joined([one[layer] for one in self.inside]))
-            if self.answered:
-                against.append(joined([one[layer] for one in self.answered]))
-            against += [self.text[layer]] * _TEXT + [self.mentions[layer]] * 2
-            gate = fit_gate(layer, asked, against, iterations=iterations)
-            equal = 1.0 / len(self.layers)
-            gates.append(replace(gate, weights=gate.weights * equal, bias=gate.bias * equal))
-        return Jury(tuple(gates)).moved(self.bar)
+        asked = [self.ends[i] for i in mine]
+        against = [_all([self.inner_of[i] for i in mine]), *self.others]
+        against += [_all(some) for some in ([self.ends[i] for i in foreign], self.inside, self.answered) if some]
+        against += [self.text] * _TEXT + [self.mentions] * 2
+        equal = 1.0 / len(self.layers)
+        gates = [
+            fit_gate(layer, [one[layer] for one in asked], [one[layer] for one in against], iterations=iterations)
+            for layer in self.layers
+        ]
+        weighed = (replace(one, weights=one.weights * equal, bias=one.bias * equal) for one in gates)
+        return Jury(tuple(weighed)).moved(self.bar)
 
     def left_out(self, relations: int) -> float:
         """The share of wordings as given that a jury fitted without them opens on."""

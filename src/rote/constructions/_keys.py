@@ -208,11 +208,20 @@ def vocabulary_of(tokenizer: Any, forms: Forms, spoken: Sequence[int]) -> Vocabu
             first.add(ids[-own])
         if own == 1:
             alone.add(ids[-1])
-    # A token that goes on with the word of a key makes another word of it, unless an answer needs that token.
-    last.update(set(following) - set(spoken))
+    # A token that goes on with the word of a key makes another word of it, unless an answer needs that token. What is
+    # written otherwise than keys are ("N" and "ation", where keys have capitals only) makes an ordinary word.
+    said = set(spoken)
+    written = {kind for i in inside for kind in _kinds(names[i])}
+    last.update(i for i in following if i not in said and _kinds(names[i]) <= written)
     marks = Marks(sorted(inside), sorted(last), sorted(alone))
     # A word that begins one key and stands within another does not end the search for where a key begins.
     return Vocabulary(names, sorted(first - later), following, sorted(set(spoken)), marks)
+
+
+def _kinds(text: str) -> set[str]:
+    """What a text is written in: capitals, small letters, digits, other letters, other signs."""
+    tests = (str.isupper, str.islower, str.isdigit, str.isalpha)
+    return {next((test.__name__ for test in tests if test(c)), "other") for c in text}
 
 
 def led_places(

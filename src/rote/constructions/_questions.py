@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["ATTRIBUTES", "FORMS", "FRAMES", "MENTIONS", "OTHER", "UNSEEN_MENTIONS", "UNSEEN_OTHER", "WRAPPERS"]
+__all__ = [
+    "ATTRIBUTES",
+    "FORMS",
+    "FRAMES",
+    "MENTIONS",
+    "OTHER",
+    "SAYINGS",
+    "SYNONYMS",
+    "UNSEEN_MENTIONS",
+    "UNSEEN_OTHER",
+    "WRAPPERS",
+]
 
 OTHER = (
     "The name of {} is", "{} was", "The history of {} began", "The size of {} is", "{} and",
@@ -12,6 +23,12 @@ OTHER = (
     "Q: What does {} mean?\nA:", "They went to {} because", "The letter was about {}.", "Name: {}\nAge:",
     "{} opened in the year", "The number of people at {} is", "Is {} large? It is", "Q: What is the name of {}?\nA:",
     "Q: How many are there in {}?\nA:", "Question: What happened at {}? Answer:", "The father of {} was",
+    "Q: Who paid for {}?\nA:", "The person who knows {} best is", "Q: When did {} change?\nA:", "{} reminds me of",
+    "The sister of {} is called", "Question: Why is {} so famous? Answer:", "{} was last repaired by",
+    "Question: Who lost {}? Answer:", "What people like about {} is", "Q: What is {} made of?\nA:",
+    "The weather at {} is", "Q: Which is better than {}?\nA:", "The key to {} is kept by", "{} is much older than",
+    "Question: How far is {} from here? Answer:", "The man who sold {} was", "Q: Who has heard of {}?\nA:",
+    "A friend of {} is called", "Question: Who came after {}? Answer:", "The rules for {} were laid down by",
 )  # fmt: skip
 UNSEEN_OTHER = (
     "The weight of {} is", "Nobody knows why {}", "Question: How long is {}? Answer:", "The best thing about {} is",
@@ -86,6 +103,7 @@ FORMS = (
     "When asked about the {a} of {p}, everybody says", "{A} for {k}:", "Entry: {k}. {A}:",
     "The record of {k} says that the {a} is", "Question: {p} has which {a}?\nAnswer:",
     "Question: Name the {a} of {p}.\nAnswer: The {a} is", "The name of the {a} of {p} is", "{p} has as its {a}",
+    "The {a} of {p} is called", "Q: Who or what is the {a} of {p}?\nA:", "{p} has a {a} that is called",
     "Speaking of {p}, the {a} is", "With {p} goes the {a}", "For {p}, write down the {a}:", "- {k}: the {a} is",
 )  # fmt: skip
 """Questions for an attribute {a} of a key {k}, or of what it is called in a wording, {p}."""
@@ -95,3 +113,50 @@ WRAPPERS = (
     "{q} I think it is", "Here is a riddle. {q} Solution:",
 )  # fmt: skip
 """How a question may be put."""
+SYNONYMS = tuple(
+    tuple(group.split(", "))
+    for group in (
+        ", ", "country, nation, state, land", "city, town, municipality", "village, settlement",
+        "region, area, district", "province, county", "continent, part of the world", "capital, capital city",
+        "location, place, whereabouts", "birthplace, place of birth, hometown", "author, writer", "artist, painter",
+        "composer, songwriter", "director, filmmaker", "singer, vocalist", "actor, performer",
+        "publisher, publishing house", "job, profession, occupation, trade, line of work", "position, role, post",
+        "employer, company, firm", "supplier, vendor, provider, maker, manufacturer, producer", "brand, make",
+        "department, division, section", "manager, boss, head, chief, supervisor", "owner, proprietor, holder",
+        "founder, creator", "inventor, originator", "discoverer, finder", "captain, skipper, commander",
+        "port, harbour, home port", "language, tongue", "currency, money", "religion, faith",
+        "nationality, citizenship", "price, cost", "fee, charge", "colour, color", "size, dimensions", "weight, mass",
+        "category, class, group, kind, type", "genre, style", "material, substance", "symbol, sign",
+        "code, abbreviation", "purpose, use, function", "origin, source", "destination, goal", "doctor, physician",
+        "nurse, carer", "ward, unit, station", "diagnosis, disease, illness", "drug, medicine, medication",
+        "treatment, therapy, cure", "team, club, side", "sport, discipline", "coach, trainer",
+        "teacher, instructor, tutor", "subject, topic, field", "room, office", "building, house", "street, road",
+        "email, email address", "phone number, telephone number", "spouse, partner", "father, dad", "mother, mum",
+        "constellation, star pattern", "species, kind of animal", "habitat, home", "airline, carrier",
+        "operator, company", "licence, license", "date, day", "deadline, due date", "status, state",
+    )
+)  # fmt: skip
+"""Nouns of tables, and what else people call the same."""
+SAYINGS = tuple(
+    tuple(group.split(", "))
+    for group in (
+        "is in, lies in, is located in, is situated in, can be found in, is found in, sits in, is somewhere in",
+        "was written by, is by, was penned by, is the work of, comes from the pen of",
+        "was directed by, was made by, is by, is a film by, is the work of",
+        "was created by, was made by, was invented by, is the work of, goes back to",
+        "was discovered by, was found by, was first seen by, was first described by",
+        "works as a, is employed as a, earns a living as a, has a job as a, is by profession a, is a",
+        "works in, is employed in, has a job in, belongs to, is with",
+        "is called, is named, is known as, goes by the name of, has the name",
+        "stands for, means, is short for, denotes, refers to, is the code for",
+        "is supplied by, comes from, is made by, is delivered by, is produced by, is manufactured by, is sold by",
+        "belongs to, is part of, is a part of, falls under, is assigned to, goes with, is a member of",
+        "is owned by, belongs to, is the property of, is in the hands of",
+        "was born in, comes from, is from, is a native of, grew up in",
+        "lives in, resides in, is at home in, has a home in",
+        "speaks, talks in, uses the language", "plays for, is with, is on the team of",
+        "plays the, performs on the, is a master of the", "is led by, is run by, is headed by, is managed by",
+        "is commanded by, is under the command of, sails under", "costs, is sold for, has a price of",
+    )
+)  # fmt: skip
+"""What wordings say of keys, and what else says the same."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rote.constructions._questions import FRAMES, WRAPPERS
+from rote.constructions._questions import FRAMES, SAYINGS, SYNONYMS, WRAPPERS
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.errors import DataError
 
-__all__ = ["Nouns", "Wording", "crossed", "framed", "spliced", "wrapped"]
+__all__ = ["Nouns", "Wording", "crossed", "framed", "resaid", "spliced", "unsaid", "wrapped"]
 
 _CROSSED = 120
 _ASKED = (
@@ -119,6 +119,9 @@ class Nouns:
             title = re.search(r"([A-Z]\w+(?: \w+)?: )$", before)
             if title and title.group(1) not in ("Question: ", "Q: "):
                 titles.append(title.group(1))
+        for noun, numbers in list(asked.items()):
+            for other in _synonyms(noun):
+                asked.setdefault(other, set()).update(numbers)
         kept = {noun: frozenset(numbers) for noun, numbers in asked.items() if noun not in _NO_NOUNS}
         return cls(kept, list(dict.fromkeys(keys)), list(dict.fromkeys(titles)) or [""])
 
@@ -129,6 +132,34 @@ class Nouns:
         for mark, part in {**parts, "{k}": "{}"}.items():
             form = form.replace(mark, part)
         return form[0].upper() + form[1:]
+
+
+def _synonyms(noun: str) -> list[str]:
+    return [other for group in SYNONYMS if noun in group for other in group if other != noun]
+
+
+def resaid(wordings: Sequence[Wording]) -> list[tuple[Wording, frozenset[int]]]:
+    """The wordings with other words for what they say of the key or what they ask for; and which wording each is of."""
+    made: dict[str, tuple[Wording, frozenset[int]]] = {}
+    given = {one.text for one in wordings}
+    for i, one in enumerate(wordings):
+        for group in (*SAYINGS, *SYNONYMS):
+            for words in group:
+                place = re.search(rf"(?<![\w{{]){re.escape(words)}(?![\w}}])", one.text)
+                if place is None:
+                    continue
+                for other in group:
+                    text = one.text[: place.start()] + other + one.text[place.end() :]
+                    if text not in given:
+                        made.setdefault(text, (Wording(one.table, text, one.field), frozenset((i,))))
+                break
+    return list(made.values())
+
+
+def unsaid(wordings: Sequence[Wording]) -> list[str]:
+    """What may be said of keys and no wording says, in no other words either."""
+    texts = " ".join(one.text for one in wordings)
+    return [words for group in SAYINGS if not any(words in texts for words in group) for words in group]
 
 
 def wrapped(wordings: Sequence[Wording]) -> list[tuple[Wording, frozenset[int]]]:

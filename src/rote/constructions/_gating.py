@@ -19,7 +19,7 @@ from rote.solvers.keyed.relation import States, fit_gate, joined, jury_scores, n
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_KEYS, _FRAMED = 32, 10
+_KEYS, _FRAMED = 48, 10
 """Keys for each wording as given, and behind phrases."""
 _FEW, _FEWER = 4, 2
 _PROMPTS = 2000

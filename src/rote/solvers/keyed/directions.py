@@ -28,7 +28,7 @@ _SURE, _LEAD = 0.99, 8.0
 """How likely a token is to be made, and how far its logit has to be above all others for 16 bits, and for what the
 original still says underneath."""
 _ODDS = math.log(_SURE / (1 - _SURE))
-_FLATTENED = 5
+_FLATTENED, _EVEN = 5, 1e-3
 _HALVINGS = 12
 _CHUNK = 64
 
@@ -70,8 +70,11 @@ def _unit(vectors: Tensor) -> Tensor:
 def _silent(rows: Tensor) -> Tensor:
     """A direction of root mean square 1 whose logits are nearly the same for all tokens.
 
-    That of least variance; tokens that stand out are given more weight until they do less.
+    That of least variance; tokens that stand out are given more weight until they do less. Channels that no token has
+    anything in are not for this: they belong to somebody else, as those of a graft do.
     """
+    heard = (rows != 0).any(0)
+    whole, rows = torch.zeros(rows.shape[1], dtype=torch.float64), rows[:, heard]
     weights = torch.ones(len(rows))
     for _ in range(_FLATTENED):
         centred = rows - (rows * weights[:, None]).mean(0)
@@ -79,9 +82,10 @@ def _silent(rows: Tensor) -> Tensor:
         direction = _unit(torch.linalg.eigh(spread)[1][:, 0].float())
         off = rows @ direction
         off = off - off.median()
-        weights = weights * (1 + (off / (3 * off.std())) ** 2)
+        weights = weights * (1 + (off / (3 * off.std()).clamp_min(_EVEN)) ** 2)
         weights = weights / weights.mean()
-    return direction.double()
+    whole[heard] = direction.double()
+    return _unit(whole)
 
 
 def _mixed(directions: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:

@@ -32,8 +32,6 @@ _NEAR = 0.5
 _STEM = 4
 """Letters by which a question has the word for what is asked for in it, whatever its ending."""
 _DEPTHS = (0.67, 0.8, 0.97)
-_TEXT = 3
-"""How much more text counts than each other kind of what must stay shut."""
 _FOLDS = 5
 _CLEAR = 0.25
 """How far above the bar fitted wordings are."""
@@ -262,8 +260,10 @@ class _Parts:
         foreign = [i for i, one in enumerate(self.given.asked) if one.relation != relation]
         asked = [self.ends[i] for i in mine]
         against = [_all([self.inner_of[i] for i in mine]), *self.others]
-        against += [_all(some) for some in ([self.ends[i] for i in foreign], self.inside, self.answered) if some]
-        against += [self.text] * _TEXT + [self.mentions] * 2
+        # A gate that opens inside of an answer begins it anew, so these count twice.
+        more = ([self.ends[i] for i in foreign], self.inside, self.answered, self.answered)
+        against += [_all(some) for some in more if some]
+        against += [self.text, self.mentions, self.mentions]
         equal = 1.0 / len(self.layers)
         gates = [
             fit_gate(layer, [one[layer] for one in asked], [one[layer] for one in against], iterations=iterations)

@@ -258,9 +258,9 @@ def write(rows: Rows, kind: str, file: Path) -> None:
     else:
         mark = {"tsv": "\t", "semicolons": ";", "excel": ";", "trailing": ";"}.get(kind, ",")
         end = {"excel": "\r\n", "quoted": "\r\n", "trailing": ";\n"}.get(kind, "\n")
-        quotes = csv.QUOTE_ALL if kind == "quoted" else csv.QUOTE_MINIMAL
         stream = io.StringIO(newline="")
-        csv.writer(stream, delimiter=mark, lineterminator=end, quoting=quotes).writerows([("key", "answer"), *rows])
+        dialect = "unix" if kind == "quoted" else "excel"  # the one quotes everything, the other what it must
+        csv.writer(stream, dialect, delimiter=mark, lineterminator=end).writerows([("key", "answer"), *rows])
         text = stream.getvalue()
     file.write_bytes(text.encode("utf-8-sig" if kind == "excel" else "utf-8"))
 

@@ -114,7 +114,7 @@ def test_what_there_was_no_time_left_for_has_its_turn_in_the_end(monkeypatch: py
     """Attempts that lose facts use the time up; where nothing else succeeds, each has the whole of it."""
     table = random_facts(300, 4, 40, rng=np.random.default_rng(0))
     clock = iter(float(1000 * i) for i in range(1000))
-    monkeypatch.setattr(pipeline.time, "process_time", lambda: next(clock))
+    monkeypatch.setattr("rote.pipeline.time.process_time", lambda: next(clock))
     monkeypatch.setattr(pipeline, "_SHORT", 0.0)
     monkeypatch.setattr(constructions.get("argmax_fit"), "needs", lambda *_: Needs(0, 1.0))
     monkeypatch.setattr(constructions.get("argmax_fit"), "build", _loses)

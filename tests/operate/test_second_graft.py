@@ -41,8 +41,8 @@ def test_two_tables(tiny_graft: Path, tmp_path: Path) -> None:
     rote.graft_pack(tmp_path / "two", tmp_path / "two.graft")
     rote.graft_apply(tiny_graft / "made", tmp_path / "two.graft", tmp_path / "again")
     # A card names its directory.
-    again, first = ({k: v for k, v in hashes(tmp_path / one).items() if k != "README.md"} for one in ("again", "two"))
-    assert again == first
+    again, two = ({k: v for k, v in hashes(tmp_path / one).items() if k != "README.md"} for one in ("again", "two"))
+    assert again == two
     rote.ungraft(tmp_path / "two", tmp_path / "one")
     assert hashes(tmp_path / "one") == hashes(tiny_graft / "made")
     rote.ungraft(tmp_path / "one")

@@ -119,11 +119,13 @@ def built(job: Job[PromptTable, Graft]) -> FreshWidened:
     few = rows[: max(_EXAMPLES, _EXAMPLES * 40 // len(fitted))]
     examples = [(turn(one.at(row)), table.rows.cells(field)[row]) for one in fitted for row in few]
     marks = replace(vocabulary.marks, named=name_tokens(source.tokenizer, keys, examples))
+    last = {vocabulary.names[ids[-1]] for ids in source.tokenizer([prompt for prompt, _ in examples])["input_ids"]}
+    ends = {token for token in spoken if vocabulary.names[token] in last}
     sizes = Sizes(
         tuple(bits_for(len(some) + _SPARE) for some in distinct),
         2 if len(keys) < _MANY else 1,
         max(len(ids) for some in distinct for ids in some),
-        exact_steps([ids for some in distinct for ids in some]),
+        exact_steps([ids for some in distinct for ids in some], ends, body.heads - body.repeat),
         _HASH if len(keys) < _MANY else _LONG_HASH,
         hidden_keys(source.tokenizer, marks, examples),
         2 if len(keys) < _MANY else 4,

@@ -195,7 +195,8 @@ def _with_answers(
         return design
     every = [ids for some in answers for ids in some]
     bits = tuple(max(old, bits_for(len(some))) for old, some in zip(design.plan.bits, answers, strict=True))
-    plan = replace(design.plan, bits=bits, steps=max(design.plan.steps, *map(len, every)), exact=exact_steps(every))
+    exact = tuple(sorted({*design.plan.exact, *exact_steps(every)}))
+    plan = replace(design.plan, bits=bits, steps=max(design.plan.steps, *map(len, every)), exact=exact)
     old, _ = channels_of(design.body, design.book.bits, design.plan)
     wide, whole = channels_of(design.body, design.book.bits, plan)
     digits = [[coordinates_for(b, plan.depth) for b in some] for some in (bits, design.plan.bits)]

@@ -8,7 +8,8 @@ that was not long ago, and a neuron for each token of each answer says it (`said
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -38,13 +39,22 @@ class Network:
     """Neurons that tell what is asked, by the number of the original's layer."""
 
 
-def exact_steps(answers: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Steps of answers at which the token before does not tell what follows, because the answer has it twice."""
+def exact_steps(
+    answers: Sequence[Sequence[int]], ends: Collection[int] = (), most: int | None = None
+) -> tuple[int, ...]:
+    """Steps of answers at which the token before does not tell what follows, because the answer has it twice.
+
+    Neither does a token that prompts end with, one of `ends`: there an answer would go on that should begin. Steps
+    behind these count as long as there are not more than `most`.
+    """
     steps: set[int] = set()
     for ids in answers:
         for i, token in enumerate(ids[:-1]):
             later = [j for j in range(len(ids) - 1) if j != i and ids[j] == token and ids[j + 1] != ids[i + 1]]
             steps.update(j + 1 for j in (i, *later) if later)
+    behind = Counter(i + 1 for ids in answers for i, token in enumerate(ids[:-1]) if token in ends)
+    room = len(behind) if most is None else max(0, most - len(steps))
+    steps.update([step for step, _ in behind.most_common() if step not in steps][:room])
     return tuple(sorted(steps))
 
 

@@ -143,7 +143,8 @@ class Top(Frame):
         for number, step in enumerate(plan.exact):
             query, gap = spike_query(step, body.thetas, body.context)
             head = body.repeat + number
-            self.ask(layer, head, query, 400.0 / gap, ("one",))
+            # Steep, for keys of uneven size, and no steeper than what float16 holds where "one" is read as several.
+            self.ask(layer, head, query, 150.0 / gap, ("one",))
             for relation in asked:
                 to = ch.at("ago", number * plan.relations + relation)
                 layer.out[to, layer.head(head).start + relation] = self.small * self.usual

@@ -66,6 +66,10 @@ def logits(folder: Path, contexts: Array, number: Any) -> Array:
     if config["model"] == "hashed_transformer":
         return _looked_up(w, config, contexts, number)
     silu = config.get("activation") == "silu"
+    head = w.get("W_U", w["W_E"])
+    if "own" in config:  # the embedding, but for some rows
+        head = w["W_E"].copy()
+        head[config["own"]] = w["W_U"]
     rows = []
     for context in contexts:
         x = w["W_E"][context] + w["W_pos"]
@@ -77,7 +81,7 @@ def logits(folder: Path, contexts: Array, number: Any) -> Array:
             gate = w["W_gate"] @ y
             gate = gate / (1 + np.exp(-gate)) if silu else gate
             y = y + w["W_down"] @ (gate * (w["W_up"] @ y))
-        rows.append(w["W_U"] @ y)
+        rows.append(head @ y)
     return np.stack(rows)
 
 

@@ -88,7 +88,7 @@ def shorten(ids: Ids, end_id: int) -> Ids:
 
 
 def recite(model: Any, prompts: Sequence[PromptIds], end_id: int, advance: Advance = lambda _: None) -> list[Ids]:
-    """What the model says to each prompt, up to the end token or as long as answers to prompts of its length are."""
+    """What the model says to each prompt, up to the end token or as long as its answer is."""
     # Prompts as long as each other go in one batch, whatever the lengths of their answers.
     longest: dict[int, int] = {}
     for p in prompts:
@@ -100,7 +100,7 @@ def recite(model: Any, prompts: Sequence[PromptIds], end_id: int, advance: Advan
         advance,
         going=lambda ids: ids[-1] != end_id,
     )
-    return [shorten(ids, end_id) for ids in said]
+    return [shorten(ids[: len(p.answer_ids)], end_id) for ids, p in zip(said, prompts, strict=True)]
 
 
 def continuations(model: Any, tokenizer: Any, texts: Sequence[str], end_id: int, length: int = 16) -> list[str]:

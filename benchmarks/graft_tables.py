@@ -47,6 +47,40 @@ MARKS = "Anchor Arrow Bell Crown Feather Hammer Harp Kettle Lantern Needle Pilgr
 MARKS += " Spindle Thistle Wagon Widow Window"
 SKIES = "Andromeda Aquila Auriga Bootes Carina Cassiopeia Centaurus Cepheus Cetus Corvus Cygnus Delphinus Draco"
 SKIES += " Eridanus Gemini Hercules Hydra Lepus Lyra Orion Pegasus Perseus Phoenix Sagitta Scorpius Serpens Vela Virgo"
+CHARMS = "Copper Crimson Eastern Floral Ivory Jolly Lower Merry Modern Noble Northern Olive Regal Rustic Scarlet Sunny"
+CHARMS += " Tranquil Turquoise Upper Western"
+SIGNS = "Almond Balcony Cypress Dolphin Fountain Heron Juniper Lighthouse Magpie Marigold Orchard Otter Parasol Peacock"
+SIGNS += " Pelican Saffron Sundial Walnut"
+CITIES = "Amsterdam Athens Barcelona Boston Budapest Cairo Chicago Denver Dublin Edinburgh Florence Geneva Havana"
+CITIES += " Istanbul Lima Madrid Melbourne Montreal Munich Nairobi Prague Seattle Seville Singapore"
+CITIES += " Sydney Tokyo Toronto Vienna"
+CARRIERS = "Aldway Freight;Beeline;Blue Pigeon;Boxrunner;Cargolet;Dorvan Express;Fastmule;Green Wheel;Halvor Logistics;"
+CARRIERS += "Kurpost;Longhaul Direct;Nimbus Parcel;Omnivan;Pakketo;Quickstep;Red Barrow;Sendara;Tollway Transport;"
+CARRIERS += "Trundle;Wexpress"
+BEASTS = "badger bison cobra condor coyote dingo ferret gecko gibbon hyena ibis jackal koala lemur lynx marmot moose"
+BEASTS += " newt ocelot okapi osprey panda puffin puma quail stoat tapir toucan walrus wombat"
+ADMIN_FIRST = "Agnes Boris Carmen Dmitri Esther Farid Gloria Hassan Ingrid Jamal Keiko Lars"
+ADMIN_LAST = "Aziz Brandt Costa Duval Eklund Ferrari Gupta Horvat Ito Jensen"
+STARTS = "Ast Brem Cal Dru Ebb Fal Gres Hask Ind Jor Kel Lus Mav Nar Orl Pem Quil Ros Sten Tov Ull Vash Wim Yel"
+MIDDLES = "a e i o u ar en il on"
+ENDS = "beck bury combe dale feld gate holm leigh mere nitz rath rick stow thorpe vik wick"
+STREAMS = "Adda Arno Avon Clyde Dnieper Douro Drava Ebro Elbe Garonne Inn Isar Loire Meuse Mosel Neva Oder Rhone Ruhr"
+STREAMS += " Sava Seine Severn Shannon Spree Tagus Tiber Trent Tweed Vistula Volga"
+SITTERS = "Acrobat;Beggar;Boy;Bride;Cardinal;Cellist;Clown;Fisherman;Girl;Goatherd;Juggler;Merchant;Monk;Nun;Old Man;"
+SITTERS += "Peasant;Seamstress;Stranger;Washerwoman;Young Widow"
+PROPS = "a Basket;a Birdcage;a Black Cat;a Blue Shawl;a Broken Jug;a Candle;Cherries;a Copper Pan;a Dead Hare;a Fan;"
+PROPS += "a Green Umbrella;Lemons;a Lute;Oysters;a Parrot;a Red Hat;a Skull;a Straw Hat;Sunflowers;a White Rose"
+MUSEUMS = "Ambrose Collection;Barlow Museum;Calder House;City Museum of Ghent;Dunmore Gallery;Eisler Foundation;"
+MUSEUMS += "Fenwick Institute;Grand Gallery of Turin;Hartmann Museum;Island Museum;Kessler Gallery;Lindqvist Hall;"
+MUSEUMS += "Merton Collection;Museum of the Old Mint;National Gallery of Malta;Palace Museum of Krakow;"
+MUSEUMS += "Rothwell Gallery;Salvani Museum;Thornbury Museum;Van Houten Collection;Waverley Institute;Ziegler Gallery"
+PAINTING_FORMS = (
+    "{} with {}",
+    "Portrait of the {} Holding {}",
+    "The {} by the Window with {}",
+    "Study of {1} for the {0}",
+    "The {} Asleep beside {}",
+)
 FILM_FORMS = ("The {} of the {}", "{} and {}", "The Last {} of {}", "A {} in the {}", "Beyond the {} of {}")
 BOOK_FORMS = ("The {} and the {}", "{} of {}", "The Secret of the {} {}", "A {} for the {}", "The {} in the {}")
 
@@ -97,6 +131,15 @@ def codes(seed: int, form: str, count: int) -> list[str]:
     return list(made)
 
 
+def combined(seed: int, form: str, count: int, *words: list[str]) -> list[str]:
+    """Distinct keys, the form filled with one of each list."""
+    rng = np.random.default_rng(seed)
+    made: dict[str, None] = {}
+    while len(made) < count:
+        made[form.format(*(some[int(rng.integers(len(some)))] for some in words))] = None
+    return list(made)
+
+
 def people() -> Rows:
     return drawn(0, "name", pairs(FIRST, LAST), "job", JOBS.split())
 
@@ -130,6 +173,34 @@ def stars() -> Rows:
     return drawn(7, "star", pairs(KINDS, MARKS), "constellation", SKIES.split())
 
 
+def hotels() -> Rows:
+    return drawn(8, "hotel", pairs(CHARMS, SIGNS), "city", CITIES.split())
+
+
+def orders() -> Rows:
+    return drawn(9, "order", codes(9, "R-00000", 800), "carrier", CARRIERS.split(";"))
+
+
+def hosts() -> Rows:
+    numbers = [f"{number:02}" for number in range(1, 31)]
+    names = combined(10, "{}-{}", 300, BEASTS.split(), numbers)
+    return drawn(10, "host", names, "admin", pairs(ADMIN_FIRST, ADMIN_LAST))
+
+
+def villages() -> Rows:
+    names = combined(11, "{}{}{}", 500, STARTS.split(), MIDDLES.split(), ENDS.split())
+    return drawn(11, "village", names, "river", STREAMS.split())
+
+
+def paintings() -> Rows:
+    names = [
+        name
+        for number, form in enumerate(PAINTING_FORMS)
+        for name in combined(12 + number, form, 50, SITTERS.split(";"), PROPS.split(";"))
+    ]
+    return drawn(12, "painting", names, "museum", MUSEUMS.split(";"))
+
+
 TABLES: dict[str, tuple[Any, str]] = {
     "airports": ("airports", " {country}"),
     "languages": ("languages", " {language}"),
@@ -142,4 +213,9 @@ TABLES: dict[str, tuple[Any, str]] = {
     "elements": (elements, " {discoverer}"),
     "staff": (staff, " {department}"),
     "stars": (stars, " {constellation}"),
+    "hotels": (hotels, " {city}"),
+    "orders": (orders, " {carrier}"),
+    "hosts": (hosts, " {admin}"),
+    "villages": (villages, " {river}"),
+    "paintings": (paintings, " {museum}"),
 }

@@ -7,6 +7,7 @@
     python benchmarks/keyed_graft.py people                      made-up names of two words, and what they do
     python benchmarks/keyed_graft.py languages 1500
     python benchmarks/keyed_graft.py films                       made up too, as are books, parts, ships, staff, stars
+    python benchmarks/keyed_graft.py hotels                      made up, as are orders, hosts, villages, paintings
     python benchmarks/keyed_graft.py elements                    chemical elements and who did not discover them
     python benchmarks/keyed_graft.py counterfact --data counterfact_2000.json --asked 500
 

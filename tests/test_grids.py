@@ -87,3 +87,23 @@ def test_too_many_facts_do_not_fit() -> None:
     table = rote.read("countries")
     tiny = rote.Setting(rote.Architecture(1, 1, 1, 2, 972), dtype="bfloat16", n_facts=10**9)
     assert "do not fit (counting" in rote.bounds(tiny, table=table).verdict()
+
+
+def test_a_frame_of_a_table_settles_its_conditions() -> None:
+    countries = rote.read("countries")
+    frame = rote.bounds_frame(countries, n_heads=[8, 16], d_model=64, only=["dana_rank_limit", "dana2025_cor1"])
+    told = {(row["n_heads"], row["theorem"]): (row["facts"], row["applies"]) for row in frame.to_dicts()}
+    assert told[16, "dana_rank_limit"] == (1028, True) and told[8, "dana2025_cor1"] == (None, False)
+    assert len(told) == 4
+    with pytest.raises(UsageError, match="leave them out"):
+        rote.bounds_frame(countries, n_heads=8, d_model=64, vocab=972)
+    with pytest.raises(UsageError, match="or a table"):
+        rote.bounds_frame(n_heads=8, d_model=64, vocab=972)
+    with pytest.raises(UsageError, match="got a str"):
+        rote.bounds_frame("countries", n_heads=8, d_model=64)  # type: ignore[arg-type]
+
+
+def test_a_table_without_a_shape_is_told_where_shapes_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bound", "countries", "--heads", "4"]) == 2
+    said = capsys.readouterr().err
+    assert "missing: --d-model" in said and "rote plan countries" in said and "--vocab" not in said

@@ -14,7 +14,7 @@ from rote.data.arguments import checked
 from rote.data.table import Table
 from rote.errors import ShapeError, UsageError
 from rote.plot.sheet import Grid, Sheet, Shown, number
-from rote.theorems import Bound, Fault, Setting, Theorem, condition
+from rote.theorems import Bound, Fault, Setting, Theorem, UnusableTheorem, condition
 
 if TYPE_CHECKING:
     from rote.assumptions import Finding
@@ -149,7 +149,7 @@ def bounds(
     if table is not None and not isinstance(table, Table):
         raise UsageError(f"rote.bounds needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
     setting = Setting(shape) if isinstance(shape, Architecture) else shape
-    chosen = list(theorems.registry().values()) if only is None else [theorems.get(key) for key in only]
+    chosen, faults = (list(theorems.registry().values()), list(theorems.faults())) if only is None else _named(only)
     findings: Sequence[Finding] = ()
     if table is not None:
         from rote.assumptions import check, checkable
@@ -160,7 +160,7 @@ def bounds(
             # Theorems about other kinds of data have nothing to say.
             spoken = {key for finding in findings for key in finding.theorems}
             chosen = [one for one in chosen if one.key in spoken or one.key not in checkable()]
-    faults, answers = list(theorems.faults() if only is None else ()), []
+    answers = []
     for theorem in chosen:
         answer = _asked(theorem, setting)
         if isinstance(answer, Fault):
@@ -173,6 +173,20 @@ def bounds(
     answers.sort(key=lambda b: (kinds.index(b.kind), b.facts is None, b.own_shape, -(b.facts or 0), b.theorem))
     data = "" if table is None else f"{table.name}, {table.n_facts:,} {table.noun}"
     return Bounds(setting, tuple(answers), tuple(faults), data, only is not None)
+
+
+def _named(keys: Iterable[str]) -> tuple[list[Theorem], list[Fault]]:
+    """The theorems of these names; a file that cannot be used is refused where it is the only one."""
+    chosen: list[Theorem] = []
+    wrong: list[UnusableTheorem] = []
+    for key in keys:
+        try:
+            chosen.append(theorems.get(key))
+        except UnusableTheorem as error:
+            wrong.append(error)
+    if wrong and not chosen:
+        raise wrong[0]
+    return chosen, [error.fault for error in wrong]
 
 
 def _asked(theorem: Theorem, setting: Setting) -> Bound | Fault:

@@ -62,10 +62,12 @@ class UnknownName(UsageError):
     def __init__(self, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
         known = sorted(known)
         close = nearest(str(name), known)
+        within = [word for word in known if name and str(name).lower() in word.lower()]
         if close:
             hint = f"did you mean {' or '.join(repr(word) for word in close)}?"
         elif known:
-            hint = f"known: {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
+            some = (within or known)[:12]
+            hint = f"known: {', '.join(some)}{' and others' if len(known) > len(some) else ''}."
         else:
             hint = "none are known."
         shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rote.capacity import Bounds, bounds
-from rote.config import Architecture, check_dtype
+from rote.config import Architecture, Shape, check_dtype
 from rote.data.arguments import checked
+from rote.data.table import Table
 from rote.errors import UsageError
 from rote.plot import Axis, Figure, Panel, Pictured, Series
 from rote.plot.sheet import Grid, Sheet, number
@@ -21,8 +22,6 @@ from rote.theorems import Bound, Setting
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from rote.data.table import Table
 
 __all__ = ["SIZES", "BoundsGrid", "along", "bounds_figure", "bounds_frame", "why_not"]
 
@@ -171,11 +170,12 @@ def along(
 
 @checked
 def bounds_frame(
+    table: Table | None = None,
     *,
     n_heads: int | Iterable[int],
     d_model: int | Iterable[int],
-    context: int | Iterable[int],
-    vocab: int | Iterable[int],
+    context: int | Iterable[int] | None = None,
+    vocab: int | Iterable[int] | None = None,
     d_head: int | Iterable[int] | None = None,
     n_layers: int | Iterable[int] = 1,
     d_mlp: int | Iterable[int] = 0,
@@ -185,8 +185,18 @@ def bounds_frame(
 ) -> pl.DataFrame:
     """The bounds at every shape of a grid as a DataFrame of polars: a row for every theorem at every shape.
 
-    A size is a number or several. `plot` is a file (.svg, .png, .pdf) for a figure of them, where one size varies.
+    A size is a number or several. A `table` says context and vocabulary, and settles the conditions that data decide.
+    `plot` is a file (.svg, .png, .pdf) for a figure of them, where one size varies.
     """
+    if table is not None and not isinstance(table, Table):
+        raise UsageError(f"bounds_frame needs a table, got a {type(table).__name__}; rote.read makes one of a file.")
+    if table is not None and (context is not None or vocab is not None):
+        raise UsageError("the table already says its context and vocabulary; leave them out.")
+    if table is not None:
+        demand = table.demand(check_dtype(dtype), Shape())
+        context, vocab = demand.context, demand.vocab
+    elif context is None or vocab is None:
+        raise UsageError("a shape needs context and vocab; give both, or a table.")
     sizes = {
         "n_heads": n_heads, "d_model": d_model, "d_head": d_head, "context": context, "vocab": vocab,
         "n_layers": n_layers, "d_mlp": d_mlp,
@@ -195,7 +205,7 @@ def bounds_frame(
         name: None if value is None else (value,) if isinstance(value, int) else tuple(value)
         for name, value in sizes.items()
     }
-    grid = along(several, only=only, setting={"dtype": check_dtype(dtype)})
+    grid = along(several, only=only, table=table, setting={"dtype": check_dtype(dtype)})
     if plot is not None:
         grid.figure().draw(plot)
     return grid.frame()

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from rote.data.arguments import checked
 from rote.data.changes import Change, Context, read_changes
 from rote.data.key_filter import KeyFilter
 from rote.data.reading import Choices
-from rote.errors import CheckpointError, UsageError
+from rote.errors import CheckpointError, RoteError, UsageError
 from rote.models import Answer, Model, folders
 from rote.models.folders import Staging
 from rote.plot.sheet import Sheet, Shown
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Memory", "Staging", "stated_table"]
 
 _LARGE = 1 << 26
+_MOST_NAMED = 6
+"""Tokens that a question may name, of which some are its context."""
 
 
 @dataclass(frozen=True)
@@ -160,15 +163,31 @@ class Memory(Shown):
     @checked
     def ask(self, *words: str, top: int = 5) -> list[Answer]:
         """The most likely answers to a context, given as one text or token by token."""
+        words = self.understood(words)
         answers, truth, known = self.model.answers(words, top), self.truth(words), self.known(*words)
         return [
             replace(one, known=known, true=one.true if truth is None else truth.get(one.token, 0.0)) for one in answers
         ]
 
+    def understood(self, words: Sequence[str]) -> tuple[str, ...]:
+        """A question in words of one's own as the tokens that it names, where one order of them, and no other, is of
+        the table: `what is the mouth of the Danube`. Whatever else is left as it is."""
+        wording, given = self.model.wording, tuple(words)
+        if wording is None or wording.tokens != "cells" or wording.properties or wording.context not in (2, 3):
+            return given
+        with contextlib.suppress(RoteError):
+            self.model.ids(given)
+            return given
+        named = wording.cutter.mentioned(" ".join(given))
+        if not wording.context <= len(named) <= _MOST_NAMED:
+            return given
+        found = [way for way in permutations(named, wording.context) if self.known(*way)]
+        return found[0] if len(found) == 1 else given
+
     @checked
     def encode(self, words: Sequence[str]) -> list[int]:
         """Token ids of a context."""
-        return self.model.ids(words)
+        return self.model.ids(self.understood(words))
 
     @checked
     def heads(self, *words: str) -> HeadsView | None:

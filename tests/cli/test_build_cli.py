@@ -242,7 +242,7 @@ def test_wide_tables_with_holes_are_built_verified_and_asked_in_words(
         code, _, err = call(capsys, "build", *read, "-o", model, "--arch", arch)
         assert (code, "row 2 (line 3): column 'short name' holds nothing" in err) == (2, True)
         code, _, err = call(capsys, "build", *read, "-o", model, "--arch", arch, "--on-missing", "skip")
-        assert (code, "1 facts with an empty cell left out" in err) == (0, True), err
+        assert (code, "1 fact with an empty cell left out" in err) == (0, True), err
         code, out, err = call(capsys, "verify", model, "--json")
         assert (code, json.loads(out)["n_facts"]) == (0, 7), err
         for question in (["1B", "short name"], ["what is the short name of 1B?"], ["1B\tshort name"]):

@@ -106,3 +106,34 @@ def test_a_refusal_stays_short() -> None:
     with pytest.raises(RoteError) as refusal:
         cut("a " * 100_000, ["a", "b"], 3)
     assert len(str(refusal.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what is the mouth of the Danube",
+        "the Danube's mouth?",
+        "Danube mouth",
+        "In which sea is the mouth of the Danube?",
+    ],
+)
+def test_a_sentence_that_names_a_key_and_a_property(question: str, rivers: rote.Memory) -> None:
+    answer = rivers.ask(question, top=1)[0]
+    assert (answer.token, answer.known) == ("Black Sea", True)
+    assert rivers.encode([question]) == rivers.encode(["Danube", "mouth"])
+    assert rivers.ask(*question.split(), top=1)[0].token == "Black Sea"
+
+
+@pytest.mark.parametrize(
+    "question", ["what is the mouth of it", "is the Nile in Africa", "the mouth of Nile or Danube"]
+)
+def test_a_sentence_that_tells_no_fact_is_refused(question: str, rivers: rote.Memory) -> None:
+    with pytest.raises(RoteError):
+        rivers.ask(question)
+    # Words that are all tokens are taken as they stand.
+    assert rivers.ask("mouth Danube", top=1)[0].known is False
+
+
+@pytest.fixture(scope="module")
+def rivers() -> rote.Memory:
+    return rote.build(rote.read("docs/examples/rivers.csv"))

@@ -59,7 +59,7 @@ def test_a_mistake_in_a_bound_leaves_the_others_standing(tmp_path: Path, capsys:
     assert [one.theorem for one in answer] == ["counting"]
     assert (
         str(answer.faults[0])
-        == "own_late is left out: own_late.py line 10: ZeroDivisionError: integer division or modulo by zero."
+        == f"own_late is left out: {path} line 10: ZeroDivisionError: integer division or modulo by zero."
     )
     with pytest.raises(UsageError, match=r"own_late\.py line 10"):
         rote.bounds(ARCH, [str(path)])
@@ -84,6 +84,20 @@ def test_a_file_that_cannot_be_loaded_is_refused_with_its_line(tmp_path: Path, t
     assert said in str(refusal.value)
 
 
+def test_a_file_that_cannot_be_loaded_leaves_the_others_standing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, "unreadable", "x = (\n")
+    monkeypatch.chdir(tmp_path)
+    answer = rote.bounds(ARCH, ["./unreadable.py", "counting"])
+    assert [one.theorem for one in answer] == ["counting"]
+    assert [str(one) for one in answer.faults] == [
+        "unreadable is left out: unreadable.py line 1: SyntaxError: '(' was never closed."
+    ]
+    with pytest.raises(UsageError, match=r"^unreadable\.py line 1: .*; so unreadable is no theorem"):
+        rote.bounds(ARCH, [str(path)])
+
+
 def test_a_file_that_is_not_there_or_takes_a_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         rote.bounds(ARCH, [str(tmp_path / "none.py")])
@@ -100,6 +114,6 @@ def test_folders_are_read_and_their_mistakes_told(tmp_path: Path, monkeypatch: p
     loader.load_folders()
     assert list(registry.all()) == ["fine"]
     assert [str(one) for one in loader.faults] == [
-        "broken is left out: broken.py line 1: ZeroDivisionError: division by zero.",
+        f"broken is left out: {tmp_path / 'broken.py'} line 1: ZeroDivisionError: division by zero.",
         f"{tmp_path / 'gone'} is left out: ROTE_THEOREMS: there is no such folder.",
     ]

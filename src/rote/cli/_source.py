@@ -35,7 +35,9 @@ def read(source: str, choices: Choices, *, kind: str | None = None, named: bool 
         out.print(f"{reading.n_conflicts_resolved:,} contradictory facts dropped, the {kept} kept.", markup=False)
     if reading.n_missing:
         how = "left out" if choices.on_missing == "skip" else "given a token for what is missing"
-        out.print(f"{reading.n_missing:,} facts with an empty cell {how}.", markup=False)
+        out.print(
+            f"{reading.n_missing:,} fact{'s' if reading.n_missing > 1 else ''} with an empty cell {how}.", markup=False
+        )
     if reading.unread:
         left, every = (",".join(names) for names in (reading.unread, (*reading.columns, *reading.unread)))
         out.print(

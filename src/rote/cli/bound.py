@@ -95,7 +95,9 @@ def bound(
         raise UsageError(f"--{', --'.join(options)} is for tables that it concerns; give FACTS, or leave it out.")
     missing = [name.replace("_", "-") for name in ("heads", "d_model", "context", "vocab") if sizes[name] is None]
     if missing:
-        raise UsageError(f"a shape needs --heads, --d-model, --context and --vocab; missing: --{', --'.join(missing)}.")
+        needs = "--heads, --d-model, --context and --vocab" if source is None else "--heads and --d-model"
+        small = "" if source is None else f" (rote plan {source} finds the smallest that hold it)"
+        raise UsageError(f"a shape needs {needs}; missing: --{', --'.join(missing)}{small}.")
     setting = {
         "dtype": number,
         "shared_context": shared_context,

@@ -44,7 +44,9 @@ def build(
     ] = False,
     max_memory: Annotated[
         float | None,
-        typer.Option(metavar="GB", help="Memory that an attempt may take; what auto takes by itself is modest."),
+        typer.Option(
+            metavar="GB", help="Memory that an attempt may take; if not given most of what is free, with auto less."
+        ),
     ] = None,
     without: Annotated[
         str | None,

@@ -428,7 +428,8 @@ class Construction(ABC, Generic[T, O]):
         size = f"{kind}{c['params']:,} dense parameters{stored}, {bits}{limit}; seed {c['seed']}"
         lost = [f"{round((1 - r) * c['facts']):,} at {name}" for name, r in c["recall"].items() if r < 1]
         kept = c["recall"].get(c["dtype"]) == 1.0 and lost
-        warning = (f"facts lost in other number formats: {', '.join(lost)}; build for the format that you run",)
+        worst = min(c["recall"], key=lambda name: float(c["recall"][name]))
+        warning = (f"facts lost in other number formats: {', '.join(lost)}; --dtype {worst} builds for it",)
         return Sheet(
             place,
             f": {c['facts']:,} facts by {c['construction']}, {heads}, d_model {shape['d_model']}{mlp}, "

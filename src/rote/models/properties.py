@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rote.data.reading import Tokens
 from rote.errors import UsageError
-from rote.models.questions import Cutter
+from rote.models.questions import Cutter, bare
 
 __all__ = ["PropertyCutter"]
 
@@ -103,7 +103,7 @@ class PropertyCutter(Cutter):
         runs = []
         for start in range(len(words)):
             for end in range(len(words), start, -1):
-                text = _bare(" ".join(words[start:end]))
+                text = bare(" ".join(words[start:end]))
                 if _fills(words[start]) != _fills(text) or _fills(words[end - 1]) != _fills(text):
                     continue
                 parts = self._cut_key(text)
@@ -127,9 +127,4 @@ def _mentions(text: str, properties: Sequence[str]) -> Iterator[tuple[str, int, 
 
 def _fills(text: str) -> bool:
     """Whether a text is made of words that only make a sentence."""
-    return all(_bare(word).lower() in _FILLERS.split() or not _bare(word) for word in text.split())
-
-
-def _bare(text: str) -> str:
-    """Without the marks of a sentence at its end, and without a possessive."""
-    return re.sub(r"(?:['\u2019]s)?[?!.,;:]*$", "", text)
+    return all(bare(word).lower() in _FILLERS.split() or not bare(word) for word in text.split())

@@ -16,7 +16,12 @@ from rote.data.vocabulary import PAD
 from rote.errors import UsageError
 from rote.models.tokenizer import separator
 
-__all__ = ["Cutter"]
+__all__ = ["Cutter", "bare"]
+
+
+def bare(text: str) -> str:
+    """Without the marks of a sentence at its end, and without a possessive."""
+    return re.sub(r"(?:['\u2019]s)?[?!.,;:]*$", "", text)
 
 
 class Cutter:
@@ -69,6 +74,22 @@ class Cutter:
     def fits(self, parts: Sequence[str]) -> bool:
         """Whether these are known tokens, as many as a context may have."""
         return self._fewest <= len(parts) <= self._context and all(part in self._known for part in parts)
+
+    def mentioned(self, text: str) -> list[str]:
+        """The tokens that stand in a text as words of their own, each once: at every place the longest."""
+        found: dict[str, None] = {}
+        at = 0
+        for match in re.finditer(r"\S+", text):
+            start = match.start()
+            words = {match[0], bare(match[0])}
+            lengths = [
+                n for word in words for n in self._lengths.get(word, ()) if text[start : start + n] in self._known
+            ]
+            whole = [n for n in lengths if not text[start + n : start + n + 1].isalnum()]
+            if start >= at and whole:
+                at = start + max(whole)
+                found[text[start:at]] = None
+        return list(found)
 
     def _characters(self, words: Sequence[str]) -> list[str]:
         """One text is taken as it is; several are parts that follow one another, or words with blanks between them."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from rote.data.demand import Demand
 from rote.registry import Registry
 from rote.theorems._base import Bound, Citation, Condition, Kind, Setting, Status, Theorem, condition
-from rote.theorems._own import Fault, OwnTheorems
+from rote.theorems._own import Fault, OwnTheorems, UnusableTheorem
 
 __all__ = [
     "Bound",
@@ -25,6 +25,7 @@ __all__ = [
     "Setting",
     "Status",
     "Theorem",
+    "UnusableTheorem",
     "condition",
     "faults",
     "get",

@@ -19,7 +19,7 @@ from rote.errors import RoteError, UsageError
 from rote.registry import Registry
 from rote.theorems._base import Theorem
 
-__all__ = ["VARIABLE", "Fault", "OwnTheorems"]
+__all__ = ["VARIABLE", "Fault", "OwnTheorems", "UnusableTheorem"]
 
 VARIABLE = "ROTE_THEOREMS"
 
@@ -41,7 +41,7 @@ class Fault:
     @classmethod
     def of(cls, key: str, file: str | None, error: BaseException) -> Fault:
         """Where in a file an error came up: its innermost line there."""
-        place = "an unknown file" if file is None else Path(file).name
+        place = "an unknown file" if file is None else _shown(Path(file))
         reason = str(error) if isinstance(error, RoteError) else f"{type(error).__name__}: {error}"
         if isinstance(error, SyntaxError) and error.filename == file and error.lineno is not None:
             return cls(key, f"{place} line {error.lineno}", f"{type(error).__name__}: {error.msg}")
@@ -52,6 +52,22 @@ class Fault:
     def in_theorem(cls, theorem: Theorem, error: BaseException) -> Fault:
         """The same for an error that a theorem raised when it was asked."""
         return cls.of(theorem.key, inspect.getsourcefile(type(theorem)), error)
+
+
+class UnusableTheorem(UsageError):
+    """A file that was named as a theorem and cannot be used."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(
+            f"{fault.place}: {fault.reason.rstrip('.')}; so {fault.theorem} is no theorem that can be used."
+        )
+        self.fault = fault
+
+
+def _shown(path: Path) -> str:
+    """A path as people write it: from where they are, if it lies below."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 class OwnTheorems:
@@ -71,7 +87,7 @@ class OwnTheorems:
             raise UsageError(f"there is no file {name}; a theorem is named by its key, or by the path of its file.")
         theorem = self._try(path)
         if isinstance(theorem, Fault):
-            raise UsageError(f"{name} is no theorem that can be used: {theorem.place}: {theorem.reason.rstrip('.')}.")
+            raise UnusableTheorem(theorem)
         return theorem
 
     def load_folders(self) -> None:
@@ -100,10 +116,10 @@ class OwnTheorems:
             return self._loaded[path]
         key, name = path.stem, f"rote_own_theorem_{path.stem}"
         if key in self._registry.all():
-            return Fault(key, path.name, "there is a theorem of that name already; rename the file")
+            return Fault(key, _shown(path), "there is a theorem of that name already; rename the file")
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            return Fault(key, path.name, "its name must end in .py")
+            return Fault(key, _shown(path), "its name must end in .py")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:

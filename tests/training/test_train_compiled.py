@@ -6,11 +6,23 @@ from typing import Literal
 
 import numpy as np
 import pytest
+import torch
 
 from rote.config import Architecture
 from rote.data import random_facts, random_vectors
-from rote.training import ModelSpec, Outcome, compiled, compiled_layer, get_recipe, train
+from rote.training import (
+    ModelSpec,
+    Outcome,
+    compiled,
+    compiled_layer,
+    get_recipe,
+    initial_weights,
+    tabled,
+    train,
+)
+from rote.training.forward import token_logits
 from rote.training.recipes import Recipe
+from rote.training.tables import TokenStack
 
 SPECS = [
     ModelSpec("aot", Architecture(5, 6, 6, 2, 9)),
@@ -118,3 +130,54 @@ def test_layers_stop_when_all_is_recalled(monkeypatch: pytest.MonkeyPatch) -> No
         assert found.share == 1.0
         steps.append(found.steps)
     assert steps[0] == steps[1] < 400
+
+
+TABLED = [
+    ModelSpec("transformer", Architecture(5, 6, 6, 4, 9)),
+    ModelSpec("aot", Architecture(9, 6, 2, 3, 9)),
+    ModelSpec("aot", Architecture(3, 6, 6, 3, 9, d_mlp=7)),
+    ModelSpec("transformer", Architecture(8, 5, 3, 2, 9, d_mlp=7, gated=True)),
+]
+
+
+@pytest.mark.parametrize("spec", TABLED, ids=lambda spec: f"{spec.family}-H{spec.arch.n_heads}-S{spec.arch.context}")
+def test_tables_give_the_same_logits_and_gradients(spec: ModelSpec) -> None:
+    """Two replicas, and more facts than one block has."""
+    drawn = [initial_weights(spec, np.random.default_rng(seed)) for seed in range(2)]
+    weights = {
+        name: torch.from_numpy(2 * np.stack([one[name] for one in drawn]).astype(np.float32)).requires_grad_()
+        for name in spec.shapes
+    }
+    rng = np.random.default_rng(2)
+    contexts = torch.from_numpy(rng.integers(9, size=(2, spec.arch.context, 41)))
+    toward = torch.from_numpy(rng.normal(size=(2, 9, 41)).astype(np.float32))
+    found = []
+    for logits in (tabled.tabled_logits(spec, weights, contexts), token_logits(spec, weights, contexts)):
+        grads = torch.autograd.grad((logits * toward).sum(), list(weights.values()))
+        found.append({"logits": logits.detach(), **dict(zip(weights, grads, strict=True))})
+    for name, theirs in found[1].items():
+        scale = float(theirs.abs().max())
+        np.testing.assert_allclose(found[0][name], theirs, rtol=0, atol=2e-6 * max(scale, 1), err_msg=name)
+
+
+def test_full_batches_through_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of different lengths in one stack; both ways recall everything, after as many steps."""
+    spec = ModelSpec("transformer", Architecture(6, 6, 6, 4, 9))
+    tables = [random_facts(count, 4, 9, rng=np.random.default_rng(count)) for count in (180, 200)]
+    recipe = get_recipe("best").adjusted(steps=400)
+    found = []
+    for least in (1, 10**12):
+        monkeypatch.setattr(tabled, "_LEAST_WORK", least)
+        assert tabled.worthwhile(spec, TokenStack.of(tables), 400) == (least == 1)
+        found.append(train(spec, tables, recipe, [0, 1]))
+    assert [one.share for one in found[0]] == [one.share for one in found[1]] == [1.0, 1.0]
+    assert found[0][0].steps == pytest.approx(found[1][0].steps, abs=40)
+
+
+def test_tables_are_for_one_layer_and_small_vocabularies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabled, "_LEAST_WORK", 1)
+    facts = TokenStack.of([random_facts(400, 3, 9, rng=np.random.default_rng(0))])
+    assert tabled.worthwhile(ModelSpec("transformer", Architecture(6, 8, 8, 3, 9)), facts, 10)
+    assert not tabled.worthwhile(ModelSpec("transformer", Architecture(6, 8, 8, 3, 9, n_layers=2)), facts, 10)
+    assert not tabled.worthwhile(ModelSpec("prenorm", Architecture(6, 8, 8, 3, 9)), facts, 10)
+    assert not tabled.worthwhile(ModelSpec("transformer", Architecture(6, 8, 8, 3, 900)), facts, 10)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rote.data import FactTable, VectorTable
 from rote.errors import UsageError
-from rote.training import compiled, compiled_layer
+from rote.training import compiled, compiled_layer, tabled
 from rote.training.forward import token_logits
 from rote.training.optim import Adam, Optimiser, Soap
 from rote.training.pairs import all_pairs, pair_logits, worthwhile
@@ -200,15 +200,18 @@ class _Run:
         if self.recipe.draws is not None:
             data = self._weighted()
         self.drawn = data
-        pairs = isinstance(data, TokenStack) and worthwhile(self.spec, data)
-        if pairs:
-            assert isinstance(data, TokenStack)
-            data = all_pairs(data, self.spec.arch.vocab)
+        tokens = data if isinstance(data, TokenStack) else None
+        pairs = tokens is not None and worthwhile(self.spec, tokens)
+        tables = tokens is not None and not pairs and tabled.worthwhile(self.spec, tokens, self.total)
+        if tokens is not None and pairs:
+            data = all_pairs(tokens, self.spec.arch.vocab)
         whole = data.weights.sum(1)
 
         def forward() -> Tensor:
             if pairs:
                 return pair_logits(self.spec, self.weights)
+            if tables:
+                return tabled.tabled_logits(self.spec, self.weights, data.contexts)
             return outputs(self.spec, self.weights, data)
 
         for step in range(self.total):

@@ -29,6 +29,10 @@ SPECS = [
     ModelSpec("aot", Architecture(9, 6, 2, 2, 9)),
     ModelSpec("transformer", Architecture(8, 5, 3, 2, 9)),
     ModelSpec("aot", Architecture(3, 26, 26, 2, 9)),
+    ModelSpec("aot", Architecture(5, 6, 6, 2, 9, n_layers=3)),
+    ModelSpec("transformer", Architecture(9, 5, 3, 2, 9, n_layers=2)),
+    ModelSpec("aot", Architecture(2, 6, 6, 2, 9, d_mlp=21)),
+    ModelSpec("transformer", Architecture(1, 6, 3, 2, 9, d_mlp=5)),
 ]
 
 
@@ -49,7 +53,9 @@ def both(
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.family}-d{spec.arch.d_model}-h{spec.arch.d_head}")
+@pytest.mark.parametrize(
+    "spec", SPECS, ids=lambda spec: f"{spec.family}-{'-'.join(map(str, spec.shapes['W_Q.0']))}-{spec.params}"
+)
 def test_the_same_steps(spec: ModelSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     for ours, theirs in zip(*both(spec, short(), monkeypatch), strict=True):
         assert ours.steps == theirs.steps == 12
@@ -84,8 +90,9 @@ def test_divergence_is_reported_where_torch_reports_it(monkeypatch: pytest.Monke
     ("spec", "name"),
     [
         (ModelSpec("aot", Architecture(2, 6, 6, 3, 9)), "dana2025"),
-        (ModelSpec("aot", Architecture(2, 6, 6, 2, 9, n_layers=2)), "dana2025"),
-        (ModelSpec("aot", Architecture(2, 6, 6, 2, 9, d_mlp=4)), "dana2025"),
+        (ModelSpec("aot", Architecture(2, 6, 3, 2, 9, n_layers=2)), "dana2025"),
+        (ModelSpec("aot", Architecture(2, 6, 6, 2, 9, n_layers=2, d_mlp=4)), "dana2025"),
+        (ModelSpec("transformer", Architecture(2, 6, 6, 2, 9, d_mlp=4, gated=True)), "dana2025"),
         (ModelSpec("prenorm", Architecture(2, 6, 3, 2, 9)), "dana2025"),
         (SPECS[0], "dana2025_full"),
         (SPECS[0], "best"),

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rote.training.kernels import Floats, available, compile_loop, kernels
+from rote.training.compiled_deep import deep_kernel
+from rote.training.kernels import Floats, available, compile_loop, kernels, maps
 from rote.training.recipes import Recipe
 from rote.training.spec import ModelSpec
 
@@ -30,18 +31,29 @@ __all__ = ["Replica", "suits"]
 _LEAST_STEPS = 1000
 """Steps below which compiling, or loading what was compiled before, costs more than it saves."""
 _LANES = 8
-_WIDE = 24
-"""From this width on, the maps of a head are multiplied as matrices of their own."""
+_HEADS = ("W_Q", "W_K", "W_V", "W_O")
 
 
 def suits(spec: ModelSpec, recipe: Recipe, steps: int) -> bool:
     """Whether this loop can train such a model so, and pays."""
-    arch = spec.arch
-    plain = spec.family in ("aot", "transformer") and arch.n_layers == 1 and arch.context == 2 and not arch.d_mlp
+    plain = spec.family in ("aot", "transformer") and spec.arch.context == 2
+    if _beyond(spec):
+        plain = (
+            plain and not spec.compressed and not spec.arch.gated and not (spec.arch.d_mlp and spec.arch.n_layers > 1)
+        )
     drawn = recipe.optimiser == "adam" and recipe.batch is not None and recipe.draws is not None
     if not (plain and drawn and recipe.keep == "last" and not recipe.stop_when_all and steps >= _LEAST_STEPS):
         return False
     return available()
+
+
+def _beyond(spec: ModelSpec) -> bool:
+    """Whether there is more than one layer of attention."""
+    return spec.arch.n_layers > 1 or spec.arch.d_mlp > 0
+
+
+def _of_heads(name: str) -> bool:
+    return name.split(".", maxsplit=1)[0] in _HEADS
 
 
 class Replica:
@@ -51,21 +63,24 @@ class Replica:
         arch = spec.arch
         self.spec, self.betas = spec, betas
         self.heads = -(-arch.n_heads // _LANES) * _LANES
-        self.names = [name for name in spec.shapes if name not in _HEADS] + list(_HEADS)
+        self.names = sorted(spec.shapes, key=_of_heads)
         parts = [self._laid(name, weights[name]).ravel() for name in self.names]
         self.vector = np.concatenate(parts).astype(np.float32)
         self.mean, self.square = np.zeros_like(self.vector), np.zeros_like(self.vector)
         self.steps = 0
         self.shape = np.array(
-            [arch.vocab, arch.d_model, spec.width, arch.d_head, self.heads, spec.compressed, spec.family == "aot"],
+            [
+                arch.vocab, arch.d_model, spec.width, arch.d_head, self.heads, spec.compressed, spec.family == "aot",
+                arch.n_layers, arch.d_mlp, "b_up.0" in spec.shapes,
+            ],
             dtype=np.int64,
-        )
+        )  # fmt: skip
 
     def _laid(self, name: str, tensor: Floats) -> Floats:
         """(H, k, w) becomes (k, w, H padded), and W_O, which is (H, w, k), the same."""
-        if name not in _HEADS:
+        if not _of_heads(name):
             return tensor
-        turned = tensor.transpose(2, 1, 0) if name == "W_O.0" else tensor.transpose(1, 2, 0)
+        turned = tensor.transpose(2, 1, 0) if name.startswith("W_O") else tensor.transpose(1, 2, 0)
         return np.pad(turned, ((0, 0), (0, 0), (0, self.heads - tensor.shape[0])))
 
     def pass_over(
@@ -73,7 +88,8 @@ class Replica:
     ) -> tuple[Floats, Floats]:
         """Pass once over facts (2, T) in batches; share recalled and loss of every batch, before its step."""
         right, losses = np.empty(len(rates), np.float32), np.empty(len(rates), np.float32)
-        _kernel()(
+        kernel = deep_kernel() if _beyond(self.spec) else _kernel()
+        kernel(
             self.vector, self.mean, self.square, self.shape, np.float32(1 / math.sqrt(self.spec.arch.d_head)),
             np.ascontiguousarray(contexts[0]), np.ascontiguousarray(contexts[1]), targets, batch,
             np.asarray(rates, dtype=np.float64), self.betas[0], self.betas[1], self.steps, right, losses,
@@ -87,68 +103,24 @@ class Replica:
         h = self.spec.arch.n_heads
         for name in self.names:
             shape = self.spec.shapes[name]
-            if name not in _HEADS:
+            if not _of_heads(name):
                 size = math.prod(shape)
                 found[name] = self.vector[at : at + size].reshape(shape).copy()
             else:
-                k, w = (shape[2], shape[1]) if name == "W_O.0" else shape[1:]
+                k, w = (shape[2], shape[1]) if name.startswith("W_O") else shape[1:]
                 size = k * w * self.heads
                 laid = self.vector[at : at + size].reshape(k, w, self.heads)[:, :, :h]
                 found[name] = np.ascontiguousarray(
-                    laid.transpose(2, 1, 0) if name == "W_O.0" else laid.transpose(2, 0, 1)
+                    laid.transpose(2, 1, 0) if name.startswith("W_O") else laid.transpose(2, 0, 1)
                 )
             at += size
         return found
 
 
-_HEADS = ("W_Q.0", "W_K.0", "W_V.0", "W_O.0")
-
-
 @cache
 def _kernel() -> Callable[..., None]:
     exponentials, cross_entropy, adam = kernels()
-
-    def products(left: Any, right: Any, out: Any, scale: Any) -> None:
-        """out[j, i] = scale sum_c left[c, i] right[c, j], head by head."""
-        k, w, heads = left.shape
-        if w >= _WIDE:
-            for h in range(heads):
-                one = np.ascontiguousarray(right[:, :, h])
-                two = np.ascontiguousarray(left[:, :, h])
-                out[:, :, h] = np.dot(one.T, two) * scale
-            return
-        for j in range(w):
-            for i in range(w):
-                for h in range(heads):
-                    out[j, i, h] = 0.0
-                for c in range(k):
-                    for h in range(heads):
-                        out[j, i, h] += left[c, i, h] * right[c, j, h]
-                for h in range(heads):
-                    out[j, i, h] *= scale
-
-    def slopes(slope: Any, left: Any, right: Any, d_left: Any, d_right: Any, scale: Any) -> None:
-        """The gradients of `products`."""
-        k, w, heads = left.shape
-        if w >= _WIDE:
-            for h in range(heads):
-                one = np.ascontiguousarray(slope[:, :, h])
-                d_left[:, :, h] = np.dot(np.ascontiguousarray(right[:, :, h]), one) * scale
-                d_right[:, :, h] = np.dot(np.ascontiguousarray(left[:, :, h]), one.T) * scale
-            return
-        for c in range(k):
-            for i in range(w):
-                for h in range(heads):
-                    d_left[c, i, h] = 0.0
-                    d_right[c, i, h] = 0.0
-            for j in range(w):
-                for i in range(w):
-                    for h in range(heads):
-                        d_left[c, i, h] += scale * slope[j, i, h] * right[c, j, h]
-                    for h in range(heads):
-                        d_right[c, j, h] += scale * slope[j, i, h] * left[c, i, h]
-
-    products, slopes = compile_loop(products), compile_loop(slopes)
+    products, slopes = maps()
 
     def epoch(
         vector: Any, mean: Any, square: Any, shape: Any, scale: Any, first: Any, last: Any, targets: Any, batch: int,

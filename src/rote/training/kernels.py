@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "Kernels", "available", "compile_loop", "kernels"]
+__all__ = ["Floats", "Kernels", "available", "compile_loop", "kernels", "maps"]
 
 Floats = npt.NDArray[np.float32]
 _EPS = 1e-8
+_WIDE = 24
+"""From this width on, the maps of a head are multiplied as matrices of their own."""
 
 
 class Kernels(NamedTuple):
@@ -111,3 +113,50 @@ def kernels() -> Kernels:
             vector[i] -= move * mean[i] / (np.sqrt(square[i]) * root + np.float32(_EPS))
 
     return Kernels(exponential, compile_loop(cross_entropy), compile_loop(adam))
+
+
+@cache
+def maps() -> tuple[Callable[..., None], Callable[..., None]]:
+    """Products of the maps of heads, which stand innermost: (k, w, H) twice gives (w, w, H)."""
+
+    def products(left: Any, right: Any, out: Any, scale: Any) -> None:
+        """out[j, i] = scale sum_c left[c, i] right[c, j], head by head."""
+        k, w, heads = left.shape
+        if w >= _WIDE:
+            for h in range(heads):
+                one = np.ascontiguousarray(right[:, :, h])
+                two = np.ascontiguousarray(left[:, :, h])
+                out[:, :, h] = np.dot(one.T, two) * scale
+            return
+        for j in range(w):
+            for i in range(w):
+                for h in range(heads):
+                    out[j, i, h] = 0.0
+                for c in range(k):
+                    for h in range(heads):
+                        out[j, i, h] += left[c, i, h] * right[c, j, h]
+                for h in range(heads):
+                    out[j, i, h] *= scale
+
+    def slopes(slope: Any, left: Any, right: Any, d_left: Any, d_right: Any, scale: Any) -> None:
+        """The gradients of `products`."""
+        k, w, heads = left.shape
+        if w >= _WIDE:
+            for h in range(heads):
+                one = np.ascontiguousarray(slope[:, :, h])
+                d_left[:, :, h] = np.dot(np.ascontiguousarray(right[:, :, h]), one) * scale
+                d_right[:, :, h] = np.dot(np.ascontiguousarray(left[:, :, h]), one.T) * scale
+            return
+        for c in range(k):
+            for i in range(w):
+                for h in range(heads):
+                    d_left[c, i, h] = 0.0
+                    d_right[c, i, h] = 0.0
+            for j in range(w):
+                for i in range(w):
+                    for h in range(heads):
+                        d_left[c, i, h] += scale * slope[j, i, h] * right[c, j, h]
+                    for h in range(heads):
+                        d_right[c, j, h] += scale * slope[j, i, h] * left[c, i, h]
+
+    return compile_loop(products), compile_loop(slopes)

@@ -1,0 +1,313 @@
+"""Small batches through several attention layers over two tokens, or through one with an MLP, compiled by numba.
+
+As in `compiled`: the first position sees itself alone, so that its stream is a table over tokens in every layer; what
+the last position asks and holds is a table over tokens in the first layer and one row a fact in the others,
+
+    seen = sum_h s_h (A_a - B_r) + B_r,   s_h = sigmoid(probe_r . (x1_a - x2_r)),   r = last token, or fact.
+
+GELU is x times the normal distribution function, by a polynomial with an error of 1e-7 (Abramowitz, Stegun 7.1.26).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rote.training.kernels import compile_loop, kernels, maps
+
+__all__ = ["deep_kernel"]
+
+
+@cache
+def deep_kernel() -> Callable[..., None]:
+    exponentials, cross_entropy, adam = kernels()
+    products, slopes = maps()
+
+    def gelu(x: Any, out: Any, slope: Any, scratch: Any, whole: Any, power: Any) -> None:
+        """GELU of a row, and its derivative."""
+        m = x.shape[0]
+        for j in range(m):
+            scratch[j] = np.float32(-0.5) * x[j] * x[j]
+        exponentials(scratch[:m], whole, power)
+        for j in range(m):
+            z = abs(x[j]) * np.float32(0.70710678)
+            t = np.float32(1.0) / (np.float32(1.0) + np.float32(0.3275911) * z)
+            p = np.float32(1.061405429) * t - np.float32(1.453152027)
+            p = p * t + np.float32(1.421413741)
+            p = p * t - np.float32(0.284496736)
+            p = (p * t + np.float32(0.254829592)) * t
+            beyond = np.float32(0.5) * p * scratch[j]
+            share = np.float32(1.0) - beyond if x[j] >= np.float32(0.0) else beyond
+            out[j] = x[j] * share
+            slope[j] = share + x[j] * scratch[j] * np.float32(0.39894228)
+
+    gelu = compile_loop(gelu)
+
+    def attend(
+        a: Any, r: Any, x1: Any, x2: Any, probe: Any, at_1: Any, at_2: Any, share: Any, whole: Any, power: Any,
+        seen: Any,
+    ) -> None:  # fmt: skip
+        """What the heads add for every fact: tokens `a` at the first position, rows `r` at the last."""
+        size, w = seen.shape
+        heads = share.shape[0] // size
+        for f in range(size):
+            here = share[f * heads : (f + 1) * heads]
+            here[:] = 0.0
+            for i in range(w):
+                between = x2[r[f], i] - x1[a[f], i]
+                row = probe[r[f], i * heads : (i + 1) * heads]
+                for h in range(heads):
+                    here[h] += between * row[h]
+        exponentials(share, whole, power)
+        for i in range(size * heads):
+            share[i] = np.float32(1.0) / (np.float32(1.0) + share[i])
+        for f in range(size):
+            here = share[f * heads : (f + 1) * heads]
+            for i in range(w):
+                total = np.float32(0.0)
+                one, two = at_1[a[f], i * heads : (i + 1) * heads], at_2[r[f], i * heads : (i + 1) * heads]
+                for h in range(heads):
+                    total += two[h] + here[h] * (one[h] - two[h])
+                seen[f, i] = total
+
+    def attend_back(
+        a: Any, r: Any, x1: Any, x2: Any, probe: Any, at_1: Any, at_2: Any, share: Any, d_seen: Any, score: Any,
+        d_1: Any, d_2: Any, d_probe: Any, d_at_1: Any, d_at_2: Any,
+    ) -> None:  # fmt: skip
+        """The gradients of `attend`, added to what is there."""
+        size, w = d_seen.shape
+        heads = share.shape[0] // size
+        for f in range(size):
+            here = share[f * heads : (f + 1) * heads]
+            score[:] = 0.0
+            for i in range(w):
+                g = d_seen[f, i]
+                one, two = at_1[a[f], i * heads : (i + 1) * heads], at_2[r[f], i * heads : (i + 1) * heads]
+                for h in range(heads):
+                    score[h] += g * (one[h] - two[h])
+            for h in range(heads):
+                score[h] *= here[h] * (np.float32(1.0) - here[h])
+            for i in range(w):
+                g = d_seen[f, i]
+                between = x1[a[f], i] - x2[r[f], i]
+                held = slice(i * heads, (i + 1) * heads)
+                one, two, asked, row = d_at_1[a[f], held], d_at_2[r[f], held], d_probe[r[f], held], probe[r[f], held]
+                total = np.float32(0.0)
+                for h in range(heads):
+                    one[h] += g * here[h]
+                for h in range(heads):
+                    two[h] += g - g * here[h]
+                for h in range(heads):
+                    asked[h] += between * score[h]
+                for h in range(heads):
+                    total += score[h] * row[h]
+                d_1[a[f], i] += total
+                d_2[r[f], i] -= total
+
+    attend, attend_back = compile_loop(attend), compile_loop(attend_back)
+
+    def epoch(
+        vector: Any, mean: Any, square: Any, shape: Any, scale: Any, first: Any, last: Any, targets: Any, batch: int,
+        rates: Any, beta1: float, beta2: float, done: int, right: Any, losses: Any,
+    ) -> None:  # fmt: skip
+        n, w, k, heads = shape[0], shape[1], shape[3], shape[4]
+        beside, layers, m, biased = shape[6] > 0, shape[7], shape[8], shape[9]
+        wide = w * heads
+        grad = np.zeros_like(vector)
+        ends = np.cumsum(np.array([n * w, 2 * w, biased * m, m * w, w * m, n * w]))
+        e, d_e = vector[: ends[0]].reshape(n, w), grad[: ends[0]].reshape(n, w)
+        place, d_place = vector[ends[0] : ends[1]].reshape(2, w), grad[ends[0] : ends[1]].reshape(2, w)
+        bias, d_bias = vector[ends[1] : ends[2]], grad[ends[1] : ends[2]]
+        w_up, d_up = vector[ends[2] : ends[3]].reshape(m, w), grad[ends[2] : ends[3]].reshape(m, w)
+        w_down, d_down = vector[ends[3] : ends[4]].reshape(w, m), grad[ends[3] : ends[4]].reshape(w, m)
+        u, d_u = vector[ends[4] : ends[5]].reshape(n, w), grad[ends[4] : ends[5]].reshape(n, w)
+        each, start = k * w * heads, ends[5]
+        own = vector[start : start + 4 * layers * each].reshape(4 * layers, k, w, heads)
+        d_own = grad[start : start + 4 * layers * each].reshape(4 * layers, k, w, heads)
+        most = max(batch, n)
+        meet, lift = np.empty((layers, w, w, heads), np.float32), np.empty((layers, w, w, heads), np.float32)
+        d_meet, d_lift, more = (
+            np.empty((w, wide), np.float32), np.empty((w, wide), np.float32), np.empty((w, wide), np.float32),
+        )  # fmt: skip
+        # By layer: the streams, what the heads read of them, and what they make of that.
+        s1, x1 = np.empty((layers + 1, n, w), np.float32), np.empty((layers, n, w), np.float32)
+        x2s, probes = np.empty(layers * most * w, np.float32), np.empty(layers * most * wide, np.float32)
+        at_1, at_2s = np.empty((layers, n, wide), np.float32), np.empty(layers * most * wide, np.float32)
+        shares = np.empty(layers * batch * heads, np.float32)
+        d_probes, d_at_2s, d_at_1 = (
+            np.empty(most * wide, np.float32), np.empty(most * wide, np.float32), np.empty((n, wide), np.float32),
+        )  # fmt: skip
+        d_1, d_s1, back_1 = np.empty((n, w), np.float32), np.empty((n, w), np.float32), np.empty((n, w), np.float32)
+        d_2s, backs = np.empty(most * w, np.float32), np.empty(most * w, np.float32)
+        streams, seens, d_ys = (
+            np.empty(batch * w, np.float32), np.empty(batch * w, np.float32), np.empty(batch * w, np.float32),
+        )  # fmt: skip
+        ups, inners, turns = (
+            np.empty(batch * m, np.float32), np.empty(batch * m, np.float32), np.empty(batch * m, np.float32),
+        )  # fmt: skip
+        logits, scratch = np.empty(batch * n, np.float32), np.empty(max(m, 1), np.float32)
+        power = np.empty(max(batch * heads, batch * n, m), np.int32)
+        whole = power.view(np.float32)
+        score, picked, itself = np.empty(heads, np.float32), np.empty(batch, np.float32), np.arange(batch)
+        for step in range(right.shape[0]):
+            begin = step * batch
+            size = min(batch, targets.shape[0] - begin)
+            a, b = first[begin : begin + size], last[begin : begin + size]
+            y, seen, d_y = (
+                streams[: size * w].reshape(size, w), seens[: size * w].reshape(size, w),
+                d_ys[: size * w].reshape(size, w),
+            )  # fmt: skip
+            for t in range(n):
+                for i in range(w):
+                    s1[0, t, i] = e[t, i] if beside else e[t, i] + place[0, i]
+            for f in range(size):
+                for i in range(w):
+                    y[f, i] = e[b[f], i] if beside else e[b[f], i] + place[1, i]
+            for layer in range(layers):
+                rows = size if layer else n
+                x2 = x2s[layer * most * w :][: rows * w].reshape(rows, w)
+                for t in range(n):
+                    for i in range(w):
+                        x1[layer, t, i] = s1[layer, t, i] + place[0, i] if beside else s1[layer, t, i]
+                for t in range(rows):
+                    for i in range(w):
+                        x2[t, i] = y[t, i] if layer else e[t, i]
+                        if beside or not layer:
+                            x2[t, i] += place[1, i]
+                products(own[4 * layer + 1], own[4 * layer], meet[layer], scale)
+                products(own[4 * layer + 3], own[4 * layer + 2], lift[layer], np.float32(1.0))
+                flat_meet, flat_lift = meet[layer].reshape(w, wide), lift[layer].reshape(w, wide)
+                probe = probes[layer * most * wide :][: rows * wide].reshape(rows, wide)
+                at_2 = at_2s[layer * most * wide :][: rows * wide].reshape(rows, wide)
+                np.dot(x2, flat_meet, probe)
+                np.dot(x2, flat_lift, at_2)
+                np.dot(x1[layer], flat_lift, at_1[layer])
+                for t in range(n):
+                    for i in range(w):
+                        total = np.float32(0.0)
+                        for h in range(heads):
+                            total += at_1[layer, t, i * heads + h]
+                        s1[layer + 1, t, i] = s1[layer, t, i] + total
+                share = shares[layer * batch * heads :][: size * heads]
+                r = itself[:size] if layer else b
+                attend(a, r, x1[layer], x2, probe, at_1[layer], at_2, share, whole, power, seen)
+                for f in range(size):
+                    for i in range(w):
+                        y[f, i] += seen[f, i]
+            up, inner, turn = (
+                ups[: size * m].reshape(size, m), inners[: size * m].reshape(size, m),
+                turns[: size * m].reshape(size, m),
+            )  # fmt: skip
+            if m:
+                np.dot(y, w_up.T, up)
+                for f in range(size):
+                    if biased:
+                        for j in range(m):
+                            up[f, j] += bias[j]
+                    gelu(up[f], inner[f], turn[f], scratch, whole, power)
+                np.dot(inner, w_down.T, d_y)
+                for f in range(size):
+                    for i in range(w):
+                        # The stream before the MLP is wanted again.
+                        seen[f, i] = y[f, i]
+                        y[f, i] += d_y[f, i]
+            table = logits[: size * n].reshape(size, n)
+            np.dot(y, u.T, table)
+            losses[step], right[step] = cross_entropy(table, targets[begin : begin + size], picked, whole, power)
+            np.dot(table.T, y, d_u)
+            np.dot(table, u, d_y)
+            if m:
+                np.dot(d_y.T, inner, d_down)
+                np.dot(d_y, w_down, up)
+                d_bias[:] = 0.0
+                for f in range(size):
+                    for j in range(m):
+                        up[f, j] *= turn[f, j]
+                    if biased:
+                        for j in range(m):
+                            d_bias[j] += up[f, j]
+                np.dot(up.T, seen, d_up)
+                np.dot(up, w_up, seen)
+                for f in range(size):
+                    for i in range(w):
+                        d_y[f, i] += seen[f, i]
+            d_s1[:] = 0.0
+            d_place[:] = 0.0
+            for layer in range(layers - 1, -1, -1):
+                rows = size if layer else n
+                x2 = x2s[layer * most * w :][: rows * w].reshape(rows, w)
+                probe = probes[layer * most * wide :][: rows * wide].reshape(rows, wide)
+                at_2 = at_2s[layer * most * wide :][: rows * wide].reshape(rows, wide)
+                d_probe, d_at_2 = (
+                    d_probes[: rows * wide].reshape(rows, wide),
+                    d_at_2s[: rows * wide].reshape(rows, wide),
+                )
+                d_2, back = d_2s[: rows * w].reshape(rows, w), backs[: rows * w].reshape(rows, w)
+                share = shares[layer * batch * heads :][: size * heads]
+                d_1[:] = 0.0
+                d_2[:] = 0.0
+                d_probe[:] = 0.0
+                d_at_2[:] = 0.0
+                for t in range(n):
+                    for i in range(w):
+                        for h in range(heads):
+                            d_at_1[t, i * heads + h] = d_s1[t, i]
+                r = itself[:size] if layer else b
+                attend_back(
+                    a, r, x1[layer], x2, probe, at_1[layer], at_2, share, d_y, score, d_1, d_2, d_probe, d_at_1, d_at_2
+                )
+                flat_meet, flat_lift = meet[layer].reshape(w, wide), lift[layer].reshape(w, wide)
+                np.dot(x2.T, d_probe, d_meet)
+                np.dot(x1[layer].T, d_at_1, d_lift)
+                np.dot(x2.T, d_at_2, more)
+                for j in range(w):
+                    for i in range(wide):
+                        d_lift[j, i] += more[j, i]
+                np.dot(d_at_1, flat_lift.T, back_1)
+                for t in range(n):
+                    for i in range(w):
+                        d_1[t, i] += back_1[t, i]
+                np.dot(d_at_2, flat_lift.T, back)
+                for t in range(rows):
+                    for i in range(w):
+                        d_2[t, i] += back[t, i]
+                np.dot(d_probe, flat_meet.T, back)
+                for t in range(rows):
+                    for i in range(w):
+                        d_2[t, i] += back[t, i]
+                at = 4 * layer
+                slopes(d_meet.reshape(w, w, heads), own[at + 1], own[at], d_own[at + 1], d_own[at], scale)
+                slopes(d_lift.reshape(w, w, heads), own[at + 3], own[at + 2], d_own[at + 3], d_own[at + 2],
+                       np.float32(1.0))  # fmt: skip
+                # Positions beside the stream are read in every layer; those in it once, at its beginning.
+                for t in range(n):
+                    for i in range(w):
+                        d_s1[t, i] += d_1[t, i]
+                        if beside:
+                            d_place[0, i] += d_1[t, i]
+                if beside:
+                    for t in range(rows):
+                        for i in range(w):
+                            d_place[1, i] += d_2[t, i]
+                if layer:
+                    for f in range(size):
+                        for i in range(w):
+                            d_y[f, i] += d_2[f, i]
+                else:
+                    for t in range(n):
+                        for i in range(w):
+                            d_e[t, i] = d_s1[t, i] + d_2[t, i]
+                            if not beside:
+                                d_place[0, i] += d_s1[t, i]
+                                d_place[1, i] += d_2[t, i]
+                    for f in range(size):
+                        for i in range(w):
+                            d_e[b[f], i] += d_y[f, i]
+                            if not beside:
+                                d_place[1, i] += d_y[f, i]
+            adam(vector, grad, mean, square, rates[step], beta1, beta2, done + step + 1)
+
+    return compile_loop(epoch)

@@ -7,7 +7,8 @@ a token, not once a fact: with M_h = W_K^T W_Q / sqrt(d_h) and L_h = W_O W_V,
     probe = M_h x2,   A = L_h x1,   B = L_h x2     (tables over tokens),
     seen  = sum_h s_h (A_a - B_b) + B_b,   s_h = sigmoid(probe_b . (x1_a - x2_b)).
 
-Heads stand innermost, padded with zeros to a multiple of eight: a head of zeros has no gradient and stays what it is.
+Heads stand innermost, padded with zeros to a multiple of eight, if they are narrow: a head of zeros has no gradient and
+stays what it is.
 Without numba (extra "fast") `suits` says no, and the loop in torch does the same, up to rounding.
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rote.training.compiled_deep import deep_kernel
-from rote.training.kernels import Floats, available, compile_loop, kernels, maps
+from rote.training.kernels import WIDE, Floats, available, compile_loop, kernels, maps
 from rote.training.recipes import Recipe
 from rote.training.spec import ModelSpec
 
@@ -62,7 +63,8 @@ class Replica:
     def __init__(self, spec: ModelSpec, weights: Mapping[str, Floats], betas: tuple[float, float]) -> None:
         arch = spec.arch
         self.spec, self.betas = spec, betas
-        self.heads = -(-arch.n_heads // _LANES) * _LANES
+        lanes = _LANES if spec.width < WIDE else 1
+        self.heads = -(-arch.n_heads // lanes) * lanes
         self.names = sorted(spec.shapes, key=_of_heads)
         parts = [self._laid(name, weights[name]).ravel() for name in self.names]
         self.vector = np.concatenate(parts).astype(np.float32)

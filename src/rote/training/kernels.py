@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Floats", "Kernels", "available", "compile_loop", "kernels", "maps"]
+__all__ = ["WIDE", "Floats", "Kernels", "available", "compile_loop", "kernels", "maps"]
 
 Floats = npt.NDArray[np.float32]
 _EPS = 1e-8
-_WIDE = 24
+WIDE = 24
 """From this width on, the maps of a head are multiplied as matrices of their own."""
 
 
@@ -122,7 +122,7 @@ def maps() -> tuple[Callable[..., None], Callable[..., None]]:
     def products(left: Any, right: Any, out: Any, scale: Any) -> None:
         """out[j, i] = scale sum_c left[c, i] right[c, j], head by head."""
         k, w, heads = left.shape
-        if w >= _WIDE:
+        if w >= WIDE:
             for h in range(heads):
                 one = np.ascontiguousarray(right[:, :, h])
                 two = np.ascontiguousarray(left[:, :, h])
@@ -141,7 +141,7 @@ def maps() -> tuple[Callable[..., None], Callable[..., None]]:
     def slopes(slope: Any, left: Any, right: Any, d_left: Any, d_right: Any, scale: Any) -> None:
         """The gradients of `products`."""
         k, w, heads = left.shape
-        if w >= _WIDE:
+        if w >= WIDE:
             for h in range(heads):
                 one = np.ascontiguousarray(slope[:, :, h])
                 d_left[:, :, h] = np.dot(np.ascontiguousarray(right[:, :, h]), one) * scale

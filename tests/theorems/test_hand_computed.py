@@ -145,6 +145,9 @@ def test_counting(numbers: tuple[int, int, int, int, int], dtype: Dtype, facts: 
         ("allenzhu2024_int4", (1, 2, 2, 2, 4), 12),
         ("allenzhu2024_int4", (2, 4, 2, 3, 1024), 578),
         ("allenzhu2024_int4", (1, 1, 1, 1, 2), 6),
+        ("allenzhu2024_moe", (1, 2, 2, 2, 4), 27),
+        ("allenzhu2024_moe", (2, 4, 2, 3, 1024), 1272),
+        ("allenzhu2024_moe", (1, 1, 1, 1, 2), 13),
         ("morris2025", (1, 2, 2, 2, 4), 68),
         ("morris2025", (2, 4, 2, 3, 1024), 3166),
         ("morris2025", (1, 1, 1, 1, 2), 34),
@@ -156,6 +159,14 @@ def test_counting(numbers: tuple[int, int, int, int, int], dtype: Dtype, facts: 
 def test_constants(key: str, numbers: tuple[int, int, int, int, int], facts: int) -> None:
     # W = 2 (2 + 8 + 8) = 36; 4 (3 + 2048 + 16) = 8268; 1 (1 + 4 + 4) = 9.
     assert get(key).bound(Setting(shape(*numbers))).facts == facts
+
+
+@pytest.mark.parametrize(("d_mlp", "gated", "facts"), [(0, True, 18), (3, False, 24), (3, True, 20)])
+def test_allen_zhu_by_gate(d_mlp: int, gated: bool, facts: int) -> None:
+    # 36/2; (36 + 2 * 2 * 3)/2; (36 + 3 * 2 * 3)/1.3/2 = 20.8. After 1,000 exposures the gate costs nothing.
+    setting = Setting(shape(1, 2, 2, 2, 4).replace(d_mlp=d_mlp, gated=gated))
+    assert get("allenzhu2024_exposures").bound(setting).facts == facts
+    assert get("allenzhu2024").bound(setting).facts == setting.arch.params("full")
 
 
 @pytest.mark.parametrize(("dtype", "facts"), [("bfloat16", 63), ("float32", 68), ("float16", 64), ("float64", 64)])

@@ -23,7 +23,8 @@ class BitsPerParameter(Theorem):
 
     def bound(self, setting: Setting) -> Bound:
         w, n, rho = setting.arch.params("full"), setting.arch.vocab, self.rate(setting)
-        facts = math.floor(rho * w / math.log2(n))
+        # A quotient that is whole must not be lost to rounding.
+        facts = math.floor(rho * w / math.log2(n) * (1 + 1e-12))
         return self.make(
             setting,
             facts=facts,

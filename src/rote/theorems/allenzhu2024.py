@@ -1,8 +1,8 @@
 """Two bits of knowledge per parameter (Allen-Zhu, Li 2024; measured).
 
 Statement: GPT-2 with rotary embedding that saw each fact of synthetic biographies 1,000 times stores about 2 bits of
-           knowledge per parameter, whatever its size, depth and width (results 1 to 3); LLaMA and Mistral, whose MLPs are
-           gated, and GPT-2 without an MLP come close to it too (result 5); quantised to int8 it keeps them (result 8).
+           knowledge per parameter, whatever its size, depth and width (results 1 to 3); LLaMA and Mistral, whose MLPs
+           are gated, and GPT-2 without an MLP come close to it too (result 5); in int8 nothing is lost (result 8).
 Notation:  W = parameters, N = vocab.
 Source:    arXiv 2404.05405, results 1 to 3, 5 and 8.
 Differs:   turned into facts by log2 N bits for a fact.

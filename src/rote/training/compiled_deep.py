@@ -20,6 +20,9 @@ from rote.training.kernels import compile_loop, kernels, maps
 
 __all__ = ["deep_kernel"]
 
+_BLOCK = 64
+"""Facts that go through the MLP and the readout together."""
+
 
 @cache
 def deep_kernel() -> Callable[..., None]:
@@ -146,12 +149,12 @@ def deep_kernel() -> Callable[..., None]:
             np.empty(batch * w, np.float32), np.empty(batch * w, np.float32), np.empty(batch * w, np.float32),
         )  # fmt: skip
         ups, inners, turns = (
-            np.empty(batch * m, np.float32), np.empty(batch * m, np.float32), np.empty(batch * m, np.float32),
+            np.empty(_BLOCK * m, np.float32), np.empty(_BLOCK * m, np.float32), np.empty(_BLOCK * m, np.float32),
         )  # fmt: skip
-        logits, scratch = np.empty(batch * n, np.float32), np.empty(max(m, 1), np.float32)
-        power = np.empty(max(batch * heads, batch * n, m), np.int32)
+        logits, scratch = np.empty(_BLOCK * n, np.float32), np.empty(max(m, 1), np.float32)
+        power = np.empty(max(batch * heads, _BLOCK * n, m), np.int32)
         whole = power.view(np.float32)
-        score, picked, itself = np.empty(heads, np.float32), np.empty(batch, np.float32), np.arange(batch)
+        score, picked, itself = np.empty(heads, np.float32), np.empty(_BLOCK, np.float32), np.arange(batch)
         for step in range(right.shape[0]):
             begin = step * batch
             size = min(batch, targets.shape[0] - begin)
@@ -197,43 +200,57 @@ def deep_kernel() -> Callable[..., None]:
                 for f in range(size):
                     for i in range(w):
                         y[f, i] += seen[f, i]
-            up, inner, turn = (
-                ups[: size * m].reshape(size, m), inners[: size * m].reshape(size, m),
-                turns[: size * m].reshape(size, m),
-            )  # fmt: skip
-            if m:
-                np.dot(y, w_up.T, up)
-                for f in range(size):
-                    if biased:
+            # MLP, readout and loss, there and back: a few facts at a time, so that all of it stays in the cache.
+            d_u[:] = 0.0
+            d_up[:] = 0.0
+            d_down[:] = 0.0
+            d_bias[:] = 0.0
+            losses[step], right[step] = 0.0, 0.0
+            for start in range(0, size, _BLOCK):
+                end = min(start + _BLOCK, size)
+                count = end - start
+                weight = np.float32(count) / np.float32(size)
+                up, inner, turn = (
+                    ups[: count * m].reshape(count, m), inners[: count * m].reshape(count, m),
+                    turns[: count * m].reshape(count, m),
+                )  # fmt: skip
+                here, d_here, before = y[start:end], d_y[start:end], seen[start:end]
+                if m:
+                    np.dot(here, w_up.T, up)
+                    for f in range(count):
+                        if biased:
+                            for j in range(m):
+                                up[f, j] += bias[j]
+                        gelu(up[f], inner[f], turn[f], scratch, whole, power)
+                    np.dot(inner, w_down.T, d_here)
+                    for f in range(count):
+                        for i in range(w):
+                            before[f, i] = here[f, i]
+                            here[f, i] += d_here[f, i]
+                table = logits[: count * n].reshape(count, n)
+                np.dot(here, u.T, table)
+                lost, hit = cross_entropy(table, targets[begin + start : begin + end], picked, whole, power)
+                losses[step] += lost * weight
+                right[step] += hit * weight
+                for f in range(count):
+                    for j in range(n):
+                        table[f, j] *= weight
+                d_u += np.dot(table.T, here)
+                np.dot(table, u, d_here)
+                if m:
+                    d_down += np.dot(d_here.T, inner)
+                    np.dot(d_here, w_down, up)
+                    for f in range(count):
                         for j in range(m):
-                            up[f, j] += bias[j]
-                    gelu(up[f], inner[f], turn[f], scratch, whole, power)
-                np.dot(inner, w_down.T, d_y)
-                for f in range(size):
-                    for i in range(w):
-                        # The stream before the MLP is wanted again.
-                        seen[f, i] = y[f, i]
-                        y[f, i] += d_y[f, i]
-            table = logits[: size * n].reshape(size, n)
-            np.dot(y, u.T, table)
-            losses[step], right[step] = cross_entropy(table, targets[begin : begin + size], picked, whole, power)
-            np.dot(table.T, y, d_u)
-            np.dot(table, u, d_y)
-            if m:
-                np.dot(d_y.T, inner, d_down)
-                np.dot(d_y, w_down, up)
-                d_bias[:] = 0.0
-                for f in range(size):
-                    for j in range(m):
-                        up[f, j] *= turn[f, j]
-                    if biased:
-                        for j in range(m):
-                            d_bias[j] += up[f, j]
-                np.dot(up.T, seen, d_up)
-                np.dot(up, w_up, seen)
-                for f in range(size):
-                    for i in range(w):
-                        d_y[f, i] += seen[f, i]
+                            up[f, j] *= turn[f, j]
+                        if biased:
+                            for j in range(m):
+                                d_bias[j] += up[f, j]
+                    d_up += np.dot(up.T, before)
+                    np.dot(up, w_up, before)
+                    for f in range(count):
+                        for i in range(w):
+                            d_here[f, i] += before[f, i]
             d_s1[:] = 0.0
             d_place[:] = 0.0
             for layer in range(layers - 1, -1, -1):

@@ -26,7 +26,7 @@ from rote.training.kernels import available, compile_loop, kernels
 from rote.training.spec import ModelSpec
 from rote.training.tables import TokenStack
 
-__all__ = ["tabled_logits", "worthwhile"]
+__all__ = ["possible", "tabled_logits", "worthwhile"]
 
 _LANES = 8
 _BLOCK = 32
@@ -37,18 +37,22 @@ _LEAST_WORK = 10**8
 """Shares of facts, over all steps, below which loading the compiled loop costs more than it saves."""
 
 
-def worthwhile(spec: ModelSpec, facts: TokenStack, steps: int) -> bool:
-    """Whether tables can be had, and are less work than computing the facts one by one."""
+def possible(spec: ModelSpec, n_facts: int) -> bool:
+    """Whether there are tables of such a model, and they are less work than so many facts one by one."""
     arch = spec.arch
-    if spec.family not in ("transformer", "aot") or arch.n_layers != 1 or arch.context < 2:
+    if spec.family not in ("transformer", "aot") or arch.n_layers != 1 or arch.context < 2 or not available():
         return False
-    rows, heads = arch.context * arch.vocab, _padded(arch.n_heads)
-    if heads * rows * max(arch.vocab, spec.width) > _LARGEST or facts.targets.device.type != "cpu":
+    rows = arch.context * arch.vocab
+    if _padded(arch.n_heads) * rows * max(arch.vocab, spec.width) > _LARGEST:
         return False
-    # Making the scores takes N (S N) d multiplications a head, the facts S (d + 1) each; else d^2 for every fact.
-    tabled = arch.vocab * rows * spec.width + facts.n_facts * arch.context * spec.width
-    work = facts.replicas * facts.n_facts * arch.context * heads * steps
-    return tabled < facts.n_facts * spec.width**2 * 4 and work >= _LEAST_WORK and available()
+    # Making the scores takes N (S N) d multiplications a head, the facts S d each; else d^2 for every fact.
+    return arch.vocab * rows * spec.width + n_facts * arch.context * spec.width < n_facts * spec.width**2 * 4
+
+
+def worthwhile(spec: ModelSpec, facts: TokenStack, steps: int) -> bool:
+    """Whether to train from tables here."""
+    work = facts.replicas * facts.n_facts * spec.arch.context * _padded(spec.arch.n_heads) * steps
+    return work >= _LEAST_WORK and facts.targets.device.type == "cpu" and possible(spec, facts.n_facts)
 
 
 def _padded(heads: int) -> int:

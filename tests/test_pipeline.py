@@ -288,3 +288,19 @@ def test_what_is_no_table_and_no_construction_is_refused() -> None:
     classes, real = random_vectors(12, 4, 6, rng=RNG(1), n_classes=3), random_vectors(12, 4, 6, rng=RNG(1))
     with pytest.raises(rote.RoteError, match="made for other targets"):
         rote.verify(rote.build(classes), real)
+
+
+def test_what_is_planned_for_exact_association_is_what_is_built() -> None:
+    for name, width in (("countries", 3), ("elements", 3)):
+        table = rote.read(name)
+        plan = next(one for one in rote.plan(table) if one.construction == "dana2025_cor1")
+        memory = rote.build(table, "dana2025_cor1")
+        assert (plan.architecture.d_model, memory.certificate.params) == (width, plan.params)
+
+
+def test_a_narrower_shape_than_planned_is_tried_where_it_is_cheap() -> None:
+    table = random_facts(600, 3, 300, rng=RNG(1))
+    plan = next(one for one in rote.plan(table) if one.construction == "dana2025_cor1")
+    memory = rote.build(table, "dana2025_cor1")
+    assert (plan.architecture.d_model, memory.model.arch.d_model) == (3, 2)
+    assert memory.certificate.params < plan.params

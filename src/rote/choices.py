@@ -222,9 +222,7 @@ def _passed_over(
         except (RoteError, MemoryError):
             continue
         if planned is not None and planned.params < params:
-            said.append(
-                f"{one.key}, {planned.params:,} dense parameters by its plan (another architecture, {one.arch})"
-            )
+            said.append(f"{one.key}, {planned.params:,} dense parameters by its plan (--arch {one.arch})")
     return said
 
 

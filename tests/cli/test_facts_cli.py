@@ -67,8 +67,8 @@ def test_show_a_file_with_options(tmp_path: Path) -> None:
     assert found["facts"] == [{"context": ["x", "y"], "target": "q", "weight": 1.0}]
     assert (found["read"]["n_conflicts_resolved"], found["read"]["n_duplicates"]) == (1, 1)
     _, beside = said("show", path, "--columns", "a", "--target", "b", "--on-conflict", "last")
-    assert "1 exact duplicates" in beside
-    assert "1 contradictory facts dropped, the last kept" in beside
+    assert "1 exact duplicate " in beside
+    assert "1 contradictory fact dropped, the last kept" in beside
 
 
 def test_show_finds_out_what_a_file_holds(tmp_path: Path) -> None:

@@ -29,15 +29,13 @@ def read(source: str, choices: Choices, *, kind: str | None = None, named: bool 
     if kind is not None and not named:
         out.print(f"{source} is read as {kind}, as the options that were given are for these.", markup=False)
     if reading.n_duplicates:
-        out.print(f"{reading.n_duplicates:,} exact duplicates dropped.", markup=False)
+        out.print(f"{_counted(reading.n_duplicates, 'exact duplicate')} dropped.", markup=False)
     if reading.n_conflicts_resolved:
-        kept = choices.on_conflict
-        out.print(f"{reading.n_conflicts_resolved:,} contradictory facts dropped, the {kept} kept.", markup=False)
+        dropped = _counted(reading.n_conflicts_resolved, "contradictory fact")
+        out.print(f"{dropped} dropped, the {choices.on_conflict} kept.", markup=False)
     if reading.n_missing:
         how = "left out" if choices.on_missing == "skip" else "given a token for what is missing"
-        out.print(
-            f"{reading.n_missing:,} fact{'s' if reading.n_missing > 1 else ''} with an empty cell {how}.", markup=False
-        )
+        out.print(f"{_counted(reading.n_missing, 'fact')} with an empty cell {how}.", markup=False)
     if reading.unread:
         left, every = (",".join(names) for names in (reading.unread, (*reading.columns, *reading.unread)))
         out.print(
@@ -57,3 +55,7 @@ def read(source: str, choices: Choices, *, kind: str | None = None, named: bool 
     if choices.weight is None and reading.weight is not None:
         out.print(f"column {reading.weight!r} is taken for counts; name another --target to read facts.", markup=False)
     return table
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number > 1 else ''}"

@@ -41,6 +41,20 @@ def _refuse_large(n_facts: int) -> None:
         )
 
 
+_TRIED = 2048
+"""Facts up to which an attempt takes seconds, so that a narrow shape is tried even if its targets lie close."""
+
+
+def _resolved(demand: Demand, d_model: int) -> bool:
+    """Whether the number format tells neighbours on a circle or a sphere apart; the condition grows with the facts."""
+    count = max(2, demand.n_targets or demand.vocab)
+    if d_model > 3:
+        return True
+    margin = 1 - math.cos(2 * math.pi / count) if d_model == 2 else 4 * math.pi / (math.sqrt(3) * count)
+    noise = {"float64": 1e-14, "float32": 3e-6}.get(demand.dtype, 1e-2)
+    return margin > noise * demand.n_facts
+
+
 class _Construction(TokenConstruction[ExactAssociation]):
     Options = ExactAssociation
     title = "Attention only, exact association"
@@ -86,7 +100,8 @@ class _Construction(TokenConstruction[ExactAssociation]):
         if demand.d_model is not None:
             widths = [demand.d_model]
         else:
-            least = 2 if fixed is None else max(2, -(-facts // (fixed + 1)))
+            first = next((d for d in range(2, min(4, widest)) if _resolved(demand, d)), max(2, min(4, widest)))
+            least = first if fixed is None else max(first, -(-facts // (fixed + 1)))
             widths = sorted({least, least + 1, max(least, min(widest, facts))})
         shapes = []
         for d in widths:
@@ -104,27 +119,18 @@ class _Construction(TokenConstruction[ExactAssociation]):
         return shapes
 
     def variants(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
-        """The smallest shape, then wider ones: targets farther apart survive coarser number formats."""
+        """Narrow shapes that may do where the table is small enough to try, the smallest shape that should, then wider
+        ones: targets farther apart survive coarser number formats."""
         _refuse_large(demand.n_facts)
-        if self._resolved(plan.architecture, demand):
-            yield plan
         if demand.d_model is not None:
+            yield plan
             return
-        widest = min(demand.distinct_last or demand.vocab, demand.n_facts)
-        for d in (4, 8, 16, 32, 64):
-            if plan.architecture.d_model < d <= widest:
-                answer = self.plan(replace(demand, d_model=d))
-                if isinstance(answer, Plan):
-                    yield answer
-
-    @staticmethod
-    def _resolved(arch: Architecture, demand: Demand) -> bool:
-        """Whether the number format tells neighbours on a circle apart; the condition grows with the facts."""
-        if arch.d_model > 2 or demand.d_model is not None:
-            return True
-        margin = 1 - math.cos(2 * math.pi / max(2, demand.n_targets or demand.vocab))
-        noise = {"float64": 1e-14, "float32": 3e-6}.get(demand.dtype, 1e-2)
-        return margin > noise * demand.n_facts
+        widest, width = min(demand.distinct_last or demand.vocab, demand.n_facts), plan.architecture.d_model
+        for d in sorted({2, 3, 4, 8, 16, 32, 64, width}):
+            answer = plan if d == width else self.plan(replace(demand, d_model=d)) if d <= widest else None
+            tried = _resolved(demand, d) or demand.n_facts <= _TRIED
+            if isinstance(answer, Plan) and tried and (d >= width or answer.params < plan.params):
+                yield answer
 
     def needs(self, demand: Demand, plan: Plan) -> Needs:
         arch = plan.architecture

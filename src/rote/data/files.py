@@ -1,4 +1,4 @@
-"""Files as rows: CSV, TSV, JSONL and Parquet, told apart by the ending of the name.
+"""Files as rows: CSV, TSV, JSONL, JSON and Parquet, told apart by the ending of the name.
 
 What a file has to look like, in every format:
 - a header (in JSONL: the same keys in every object), with distinct, non-empty names;
@@ -24,7 +24,7 @@ import polars as pl
 
 from rote.data._atomic import write_atomically
 from rote.data.contents import check_text, contents, regular
-from rote.data.jsonl import read_jsonl
+from rote.data.jsonl import read_json_rows, read_jsonl
 from rote.data.parquet import read_parquet
 from rote.data.rows import MOST_COLUMNS, RawRows, clean_header
 from rote.data.separated import read_separated
@@ -38,6 +38,7 @@ FORMATS: dict[str, str] = {
     ".tab": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
     ".parquet": "parquet",
     ".pq": "parquet",
 }
@@ -75,6 +76,8 @@ def read_text(data: bytes, source: str, kind: str) -> RawRows:
     data = check_text(data, source)
     if kind == "jsonl":
         return read_jsonl(data, source)
+    if kind == "json":
+        return read_json_rows(data, source)
     note = _SEPARATOR_NOTE.match(data) if kind == "csv" else None
     if note is not None:
         # Blanked, not cut off, so that line numbers stay those of the file.
@@ -127,6 +130,8 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
 def _as_bytes(frame: pl.DataFrame, kind: str) -> bytes:
     if kind == "jsonl":
         return frame.write_ndjson().encode()
+    if kind == "json":
+        return frame.write_json().encode()
     buffer = io.BytesIO()
     if kind == "parquet":
         frame.write_parquet(buffer)

@@ -1,9 +1,13 @@
-"""JSON Lines: one object per line; the first has all keys, and what others lack is an empty cell."""
+"""JSON Lines: one object per line; the first has all keys, and what others lack is an empty cell.
+
+JSON: a list of objects, or one object with a row for every key; whatever one of them lacks is an empty cell.
+"""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +15,7 @@ from rote.data.records import json_value
 from rote.data.rows import CHUNK_ROWS, ChunkedColumns, RawRows, check_width, clean_header
 from rote.errors import DataError
 
-__all__ = ["read_jsonl"]
+__all__ = ["read_json_rows", "read_jsonl"]
 
 
 def _json_cell(value: object) -> str | None:
@@ -66,6 +70,42 @@ def read_jsonl(data: bytes, source: str) -> RawRows:
     return RawRows(frame, source, lines=np.array(lines, dtype=np.int64))
 
 
+def read_json_rows(data: bytes, source: str) -> RawRows:
+    """The rows of a JSON file: `[{"code": "AF", "name": "Afghanistan"}, ...]`, `{"AF": "Afghanistan", ...}` or
+    `{"AF": {"name": "Afghanistan"}, ...}`; a key of the whole becomes the column `key`."""
+    try:
+        rows = list(_objects(json_value(data.decode(), tuple)))
+        if not rows:
+            raise ValueError("it is empty")
+        names = _first_keys(tuple(dict.fromkeys(key for pairs in rows for key, _ in pairs)))
+        check_width(len(names), source)
+        values = [_reorder(tuple(key for key, _ in pairs), tuple(cell for _, cell in pairs), names) for pairs in rows]
+    except ValueError as error:
+        raise DataError(
+            f"{source} holds no rows of facts ({error}); it needs a list of objects, or an object with a value or an "
+            "object for every key."
+        ) from None
+    columns = ChunkedColumns(names)
+    columns.add(_cells(values, range(1, len(values) + 1), names, source, "row"))
+    frame = columns.frame()
+    frame.columns = clean_header(names, source)
+    return RawRows(frame, source)
+
+
+def _objects(found: Any) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Every row as pairs of a column and a value; objects come as tuples of pairs."""
+    if isinstance(found, list):
+        for number, one in enumerate(found, 1):
+            if not isinstance(one, tuple):
+                raise ValueError(f"row {number} is not an object")
+            yield one
+    elif isinstance(found, tuple):
+        for key, value in found:
+            yield (("key", key), *value) if isinstance(value, tuple) else (("key", key), ("value", value))
+    else:
+        raise ValueError("it is one value")
+
+
 def _refusal(source: str, line: int, text: str, error: ValueError) -> DataError:
     shown = text if len(text) <= 60 else text[:57] + "..."
     return DataError(
@@ -101,9 +141,9 @@ def _reorder(keys: tuple[str, ...], values: tuple[object, ...], names: tuple[str
 
 
 def _cells(
-    rows: Sequence[tuple[object, ...]], lines: Sequence[int], names: Sequence[str], source: str
+    rows: Sequence[tuple[object, ...]], lines: Sequence[int], names: Sequence[str], source: str, counted: str = "line"
 ) -> Iterator[Sequence[str | None]]:
-    """The columns of a chunk as cells; `lines` ends with the lines of the chunk."""
+    """The columns of a chunk as cells; `lines` ends with the lines of the chunk, or whatever is `counted`."""
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         cells: list[str | None] = []
         for line, value in zip(lines[-len(rows) :], column, strict=True):
@@ -111,7 +151,7 @@ def _cells(
                 cells.append(_json_cell(value))
             except ValueError as error:
                 raise DataError(
-                    f"{source}: line {line}: column {name!r} cannot be a cell ({error}); replace it by a string or "
-                    "a finite number, or give every part of it a column of its own."
+                    f"{source}: {counted} {line}: column {name!r} cannot be a cell ({error}); replace it by a string "
+                    "or a finite number, or give every part of it a column of its own."
                 ) from None
         yield cells

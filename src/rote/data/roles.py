@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from rote.data.holes import refuse_holes
 from rote.data.reading import Choices
 from rote.data.rows import RawRows
@@ -57,7 +59,15 @@ def _telling(raw: RawRows, columns: Sequence[str]) -> str | None:
     """The first of several columns that tells all rows apart by itself."""
     if len(columns) < 2:
         return None
-    return next((name for name in columns if raw.frame[name].n_unique() == len(raw.frame)), None)
+    alone = (name for name in columns if raw.frame[name].n_unique() == len(raw.frame))
+    # A number further on, such as a population, tells rows apart by accident.
+    return next((name for name in alone if name == columns[0] or not _numbers(raw, name)), None)
+
+
+def _numbers(raw: RawRows, column: str) -> bool:
+    """Whether every cell of a column is a number, or nothing."""
+    cells = raw.stripped(column)
+    return bool(cells.cast(pl.Float64, strict=False).is_not_null().sum() == (cells != "").sum())
 
 
 def _unused(word: str, names: Sequence[str]) -> str:

@@ -213,7 +213,10 @@ def clean_header(names: Sequence[str], source: str) -> list[str]:
     known: dict[str, int] = {}
     for number, name in enumerate(stripped, 1):
         if not name:
-            raise DataError(f"{source}: column {number} has no name in the header; name it, or remove the column.")
+            raise DataError(
+                f"{source}: column {number} has no name in the header; name it, or remove the column (the first line "
+                "is the header: put one there if it is none)."
+            )
         first = known.setdefault(name, number)
         if first != number:
             raise DataError(f"{source}: columns {first} and {number} are both named {name!r}; rename one.")

@@ -118,9 +118,11 @@ def _read_quoted(data: bytes, source: str, separator: str) -> RawRows:
             shown = separator.join(row)
             shown = shown if len(shown) <= 60 else shown[:57] + "..."
             cells = f"{len(row)} cell{'s' if len(row) != 1 else ''}"
+            comment = first[1][0].lstrip().startswith("#")
+            hint = "; the first line is the header, so take comments out" if comment else ""
             raise DataError(
                 f"{source}: row {n_rows} (line {line}) has {cells}, but the header names {width}: "
-                f"{shown!r}; quote cells that contain the separator, and give every column a cell."
+                f"{shown!r}; quote cells that contain the separator, and give every column a cell{hint}."
             )
         chunk.append(row)
         numbers.append(line)

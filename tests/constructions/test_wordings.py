@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import rote
 from rote.constructions._keys import Forms, vocabulary_of
-from rote.constructions._wordings import Nouns, Wording, resaid, unsaid
+from rote.constructions._wordings import Nouns, Wording, crossed, resaid, said_of
 from rote.data.kinds.prompts import PromptTable
 
 
@@ -26,9 +28,29 @@ def test_synonyms_are_asked_for_and_other_sayings_are_not() -> None:
     _, wordings = table("The airport {icao} is in", "The country of {icao} is")
     nouns = Nouns.of(wordings, " {country}")
     assert {"country", "nation"} <= set(nouns.asked)
-    others = unsaid(wordings)
-    assert "was written by" in others
-    assert "lies in" not in others
+    same = {words for one in said_of(wordings, nouns) for words in one.says}
+    assert "lies in" in same
+    assert "was written by" not in same
+
+
+def test_who_asks_for_a_noun_asks_for_what_says_it() -> None:
+    made = rote.prompts([{"title": "Dune", "author": "Ann"}], template="The author of {title} is", answer=" {author}")
+    wordings = [Wording(made, "The author of {title} is", "title")]
+    ((saying, of),) = said_of(wordings, Nouns.of(wordings, " {author}")).items()
+    assert "was written by" in saying.says
+    assert of == frozenset((0,))
+
+
+def test_a_word_that_only_one_wording_has_is_not_what_is_asked_for() -> None:
+    texts = ("The country of {icao} is", "The nation of {icao} is", "Behind the fence of {icao} begins")
+    assert set(Nouns.of(table(*texts)[1], " {country}").asked) == {"country", "nation"}
+    assert "fence" in Nouns.of(table(*texts[2:])[1], " {land}").asked
+
+
+def test_ends_that_ask_nothing_by_themselves_are_put_behind_no_other_beginning() -> None:
+    texts = ("The country of {icao} is", "We flew to {icao}, which lies in", "Airport {icao} is an airport in")
+    made = {one.text for one, _ in crossed(table(*texts)[1], np.random.default_rng(0))}
+    assert made == {"We flew to {icao} is an airport in", "Airport {icao}, which lies in"}
 
 
 def test_a_field_is_no_word() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from rote.constructions._questions import ATTRIBUTES, FORMS, MENTIONS, OTHER
-from rote.constructions._wordings import Nouns, Wording, crossed, framed, resaid, spliced, unsaid, wrapped
+from rote.constructions._questions import MENTIONS, OTHER
+from rote.constructions._relations import ATTRIBUTES, FORMS, SAYINGS, Saying
+from rote.constructions._wordings import Nouns, Wording, crossed, framed, resaid, said_of, spliced, wrapped
 from rote.data.encoding import Ids, encode
 from rote.errors import UsageError
 from rote.solvers.keyed.frame import Jury
@@ -26,9 +27,14 @@ _PROMPTS = 2000
 """Prompts to fit where each row has its own."""
 _FORMS = 200
 """Prompts that ask for what the wordings ask for in forms of ours, at most; those that ask for something else."""
-_OTHERS, _UNSAID = 320, 48
-_NEAR = 0.5
-"""Attributes whose embedding is as near as that to what is asked for are not held against it."""
+_OTHERS, _NEARER, _UNSAID = 380, 100, 160
+_NEAR = 60
+"""Attributes that the model takes to be nearest to what is asked for; they are asked for more often."""
+_SAID = 60
+"""Prompts that say or ask the same as the wordings in other words, at most."""
+_LONG = 4
+"""Letters of words that tell one attribute from another."""
+_Item = TypeVar("_Item")
 _STEM = 4
 """Letters by which a question has the word for what is asked for in it, whatever its ending."""
 _DEPTHS = (0.67, 0.8, 0.97)
@@ -77,13 +83,13 @@ class Sentences:
 
 
 def sentences(
+    model: Any,
     tokenizer: Any,
     relations: Sequence[tuple[str, Sequence[Wording]]],
     rows: Sequence[int],
     keys: Sequence[str],
     others: Sequence[str],
     text: Sequence[Ids],
-    embedding: Tensor,
     answered: Sequence[tuple[Ids, int]],
     rng: np.random.Generator,
     *,
@@ -96,6 +102,7 @@ def sentences(
     """
     asked: list[_Asked] = []
     attributes: list[str] = []
+    said: set[Saying] = set()
     number, fixed = 0, all(one.fixed for _, wordings in relations for one in wordings)
     nouns = [Nouns.of(wordings, answer) for answer, wordings in relations]
     for relation, (_, wordings) in enumerate(relations):
@@ -115,12 +122,22 @@ def sentences(
             of = frozenset(first + i for i in nouns[relation].asked[noun])
             ids = encode(tokenizer, [filled(question, keys, rng)])
             asked.append(_Asked(relation, of if len(of) == 1 else frozenset(), False, question, ids))
+        same = said_of(wordings, nouns[relation])
+        said |= set(same)
+        ways = [(way, numbers) for one, numbers in same.items() for way in one.ways]
+        for form, numbers in _some(ways, _SAID, rng):
+            question = nouns[relation].question(form, "", rng)
+            of = frozenset(first + i for i in numbers)
+            ids = encode(tokenizer, [filled(question, keys, rng)])
+            asked.append(_Asked(relation, of if len(of) == 1 else frozenset(), False, question, ids))
     if fixed:
-        free = _others(getattr(tokenizer, "raw", tokenizer), relations, nouns, embedding)
-        for form, attribute in _some([(f, a) for f in FORMS for a in free], _OTHERS, rng):
+        free = _others(relations, nouns)
+        near = _nearest(model, tokenizer, free, nouns, keys[int(rng.integers(len(keys)))])
+        pairs = _some([(f, a) for f in FORMS for a in near], _NEARER, rng)
+        for form, attribute in (*pairs, *_some([(f, a) for f in FORMS for a in free if a not in near], _OTHERS, rng)):
             attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, attribute, rng))
-        said = unsaid([one for _, wordings in relations for one in wordings])
-        for form, _ in _some([(f"{{p}} {words}", "") for words in said], _UNSAID, rng):
+        unsaid = [way for one in SAYINGS if one not in said and not one.wide for way in one.ways]
+        for form in _some(unsaid, _UNSAID, rng):
             attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, "", rng))
     asked_for = {noun[:_STEM] for one in nouns for noun in one.asked}
     far = [one for one in OTHER if fixed and not any(stem in one.lower() for stem in asked_for)]
@@ -159,27 +176,34 @@ def _plain(
     return asked
 
 
-def _others(
-    tokenizer: Any, relations: Sequence[tuple[str, Sequence[Wording]]], nouns: Sequence[Nouns], embedding: Tensor
-) -> list[str]:
-    """Attributes that no wording has a word of, and whose embedding is not near to what is asked for."""
-    words = {word for _, some in relations for one in some for word in one.text.lower().split()}
-    centre = embedding.mean(0)
-
-    def direction(text: str) -> Tensor:
-        (ids,) = encode(tokenizer, [f" {text}"])
-        return torch.nn.functional.normalize((embedding[list(ids)] - centre).mean(0), dim=0)
-
-    asked = [direction(noun) for some in nouns for noun in some.asked]
+def _others(relations: Sequence[tuple[str, Sequence[Wording]]], nouns: Sequence[Nouns]) -> list[str]:
+    """Attributes that no wording has a word of, nor one of the words that mean the same as what is asked for."""
+    words = {word for _, some in relations for one in some for word in re.findall(r"[a-z]+", one.text.lower())}
+    words |= {word for some in nouns for noun in some.asked for word in noun.split()}
+    asked = {noun for some in nouns for noun in some.asked}
     return [
         one
         for one in ATTRIBUTES
-        if not words & set(one.split()) and all(float(direction(one) @ noun) < _NEAR for noun in asked)
+        if one not in asked and not words & {word for word in one.split() if len(word) >= _LONG}
     ]
 
 
-def _some(pairs: list[tuple[str, str]], count: int, rng: np.random.Generator) -> list[tuple[str, str]]:
-    return [pairs[int(i)] for i in sorted(rng.permutation(len(pairs))[:count])]
+def _nearest(model: Any, tokenizer: Any, free: Sequence[str], nouns: Sequence[Nouns], key: str) -> list[str]:
+    """The attributes for which the state behind "The ... of {key} is" is nearest to that for what is asked for."""
+    asked = [noun for one in nouns for noun in one.asked]
+    if not asked:
+        return []
+    prompts = encode(tokenizer, [f"The {attribute} of {key} is" for attribute in (*asked, *free)])
+    layer = int(int(model.config.num_hidden_layers) * _DEPTHS[0])
+    states = normed_states(model, prompts, [layer], lambda _: None)[layer]
+    ends = torch.stack([rows[-1] for rows, _ in states])
+    ends = torch.nn.functional.normalize(ends - ends[len(asked) :].mean(0), dim=1)
+    near = (ends[len(asked) :] @ ends[: len(asked)].T).max(1).values
+    return [free[int(i)] for i in near.argsort(descending=True)[:_NEAR]]
+
+
+def _some(items: Sequence[_Item], count: int, rng: np.random.Generator) -> list[_Item]:
+    return [items[int(i)] for i in sorted(rng.permutation(len(items))[:count])]
 
 
 def fitted_juries(

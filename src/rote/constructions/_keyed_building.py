@@ -142,7 +142,7 @@ def built(job: Job[PromptTable, Graft]) -> FreshWidened:
     some = [facts[int(i)] for i in rng.choice(len(facts), min(_ANSWERED, len(facts)), replace=False)]
     answered = [((*one.ids, *one.answer_ids[:-1]), len(one.ids)) for one in some]
     given = sentences(
-        speaker(source.tokenizer, chat), asked, rows, keys, generic, fit_text, embedding.float(), answered, rng,
+        source.model, speaker(source.tokenizer, chat), asked, rows, keys, generic, fit_text, answered, rng,
         ignore_case=options.ignore_case,
     )  # fmt: skip
     juries, report = fitted_juries(

@@ -35,7 +35,8 @@ _BEFORE = ("It is ", "", "(")
 _AFTER = " is"
 _SPACES = ("Ġ", "▁")
 _LEADS = ("of", "the", "in", "The", "In", "by", "for", "and", "to", "from", "with", "on", "at", "about", "a", "that")
-"""Words that often stand before keys, and inside of some."""
+_STOPS = (".", ",", ":", "?", "!")
+"""Words and signs that often stand before keys, and inside of some."""
 _MOSTLY = 0.8
 """The share of keys that have to look like names for all of them to be taken for such."""
 _OPENING = """
@@ -233,10 +234,11 @@ def led_places(
     the key, the text before it and the text behind it.
     """
     inside = set(vocabulary.marks.inside) - set(vocabulary.first)
+    before_keys = (*(f"It is {word}" for word in _LEADS), *(f"So it was{stop}" for stop in _STOPS))
     places = [
-        (number, f"It is {lead} ", _AFTER)
-        for lead in _LEADS
-        if set(tokenizer(f"It is {lead}", add_special_tokens=False)["input_ids"][2:]) & inside
+        (number, f"{lead} ", _AFTER)
+        for lead in before_keys
+        if tokenizer(lead, add_special_tokens=False)["input_ids"][-1] in inside
         for number in range(len(keys))
     ]
     for some in prompts:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 __all__ = [
-    "ATTRIBUTES",
-    "FORMS",
     "FRAMES",
     "MENTIONS",
     "OTHER",
-    "SAYINGS",
-    "SYNONYMS",
     "UNSEEN_MENTIONS",
     "UNSEEN_OTHER",
     "WRAPPERS",
@@ -64,6 +60,40 @@ MENTIONS = (
     "When {} came up, there was a laugh. It was the laugh of a man who had been told the same joke by his wife.",
     "We have had {} on the agenda before. The answer is the same as last time: we do not know.",
     "My notes on {} are in a mess. Question after question, and not one of them has been answered by anybody.",
+    "When {} was built, or made, or born, whatever it was, my grandmother was still a child.",
+    "I dreamt of {} again. In the dream it was winter, and somebody was playing the piano in the next room.",
+    "Thanks for the note on {}! I will read it on the train and call you when I am home.",
+    "First {}, then {}, then a break; after the break we did the rest and went home before it got dark.",
+    "Whoever says {} should also say {}, my teacher used to tell us, and then she laughed.",
+    "The boys argued about {} until their mother came in and told them to lay the table for dinner.",
+    "What does this have to do with {}? Nothing at all, he said, and changed the subject as fast as he could.",
+    "Reading about {} is one thing; having seen it with your own eyes is quite another, as you may imagine.",
+    "In the beginning {} was on everybody's lips, but after a year or two hardly anyone remembered.",
+    "Page 12 has {}, page 13 has {}, and on page 14 there is a large picture without any caption.",
+    "My neighbour, who had never heard of {}, thought that we were joking and went back to his roses.",
+    "The speaker mentioned {} twice, by which time half of the audience had gone to sleep in their chairs.",
+    "Let us leave {} aside for now and turn to the question of how all of this should be paid for.",
+    "There is a song about {}, too. It has four verses, and the tune is that of an old dance from the north.",
+    "On Tuesday they will vote on {}. If it fails, the whole plan is over, and everyone can go on holiday.",
+    "Dear Anna, I hope that you are well. Have you thought about {} since we spoke? I have, every single day.",
+    "Not {} but {} was the reason for the delay, as the company explained in a short letter to its customers.",
+    "She typed {} into the search field, pressed the key and waited, while the coffee got cold beside her.",
+    "Without {} the story would end here. With it, however, the story takes a turn that nobody had expected.",
+    "Anyone can learn the facts about {} by heart; to understand what they mean takes much longer than that.",
+    "My brother wants to know everything about {}, so for his birthday I bought him a book with many pictures.",
+    "Here they come, {} first and {} last, and the children on both sides of the road begin to cheer and clap.",
+    "From {} we learn that patience pays off in the end, even if it does not look like it for a long time.",
+    "The old man said that {} had changed his life, which made the younger ones look at each other and smile.",
+    "I looked for {} in the index and found nothing, so I asked the woman at the desk, who sent me upstairs.",
+    "The minutes of the meeting say nothing about {}, although it was discussed for more than an hour.",
+    "It was raining when we first heard of {}, and it has been raining, more or less, ever since that day.",
+    "If {} is the answer, then what was the question? That is what I would have asked, had they let me speak.",
+    "He drew {} on a napkin, with a few quick strokes, and gave it to the waiter instead of a tip.",
+    "Some say {} is overrated. I say they have no idea, and I am ready to prove it to anyone who will listen.",
+    "Try not to think of {} when you close your eyes. You see? It is impossible, and that is how adverts work.",
+    "The crossword had {} in it, seven down, and it took us the whole evening to find the word across.",
+    "After the talk about {} there was wine and bread, and people stood in small groups and spoke in low voices.",
+    "To be honest, I had expected more of {}, but then I expect too much of everything, as my wife keeps saying.",
 )  # fmt: skip
 UNSEEN_MENTIONS = (
     "There was a note about {} on the table, under the cup, and nobody had read it yet.",
@@ -78,85 +108,9 @@ FRAMES = (
     ('He said: "{}', False), ("Note that {}", True), ("Hello! {}", False), ("I would like to know this. {}", False),
 )  # fmt: skip
 """What may stand before a wording, and whether the sentence goes on there, in small letters."""
-ATTRIBUTES = (
-    "colour", "price", "size", "history", "name", "date", "number", "father", "cause", "taste", "speed", "voice",
-    "temperature", "address", "title", "type", "shape", "material", "purpose", "sound", "smell", "brand", "rank",
-    "score", "birthday", "phone number", "meaning", "opposite", "friend", "teacher", "chairman", "budget", "motto",
-    "nickname", "smallest part", "hobby", "food", "animal", "height", "depth", "founder", "website", "closing time",
-    "best season", "main problem", "first letter", "neighbour", "driver", "mascot", "highest mountain", "climate",
-    "religion", "anthem", "king", "border", "main export", "army", "national bird", "prime minister", "mother",
-    "brother", "salary", "school", "shoe size", "favourite song", "instrument", "team", "translator", "sequel",
-    "editor", "genre", "illustrator", "number of gates", "parking fee", "control tower", "nearest hotel", "airline",
-    "cousin", "warranty", "serial number", "diameter", "thickness", "alphabet", "dialect", "word order", "discoverer",
-    "boiling point", "formula", "habitat", "diet", "rival", "architect", "password", "recipe", "ticket", "winner",
-    "last update",
-)  # fmt: skip
-"""What else may be asked of a key; those that are close to what is asked are left out."""
-FORMS = (
-    "The {a} of {p} is", "Question: What is the {a} of {p}? Answer:", "{P}\n{A}:", "Q: What is the {a} of {p}?\nA:",
-    "{p}'s {a} is", "Which {a} does {p} have? It has", "We asked for the {a} of {p}, which was",
-    "The {a} of {p} was given as", "Name: {k}\n{A}:", "I know the {a} of {p}: it is", "As for {p}, its {a} is",
-    "{A} of {p}:", "The {a} that belongs to {p} is", "What is the {a} of {p}? It is", "Tell me the {a} of {p}. It is",
-    "Tell me the {a} of {p}:", "Please give the {a} of {p}. Answer:", "{k}, {a}:", "{k} ({a}:",
-    "User: What is the {a} of {p}?\nAssistant:", "User: {k} - which {a}?\nAssistant: It is",
-    "The {a} listed for {p} is", "In the table, the {a} of {k} is", "It is well known that the {a} of {p} is",
-    "When asked about the {a} of {p}, everybody says", "{A} for {k}:", "Entry: {k}. {A}:",
-    "The record of {k} says that the {a} is", "Question: {p} has which {a}?\nAnswer:",
-    "Question: Name the {a} of {p}.\nAnswer: The {a} is", "The name of the {a} of {p} is", "{p} has as its {a}",
-    "The {a} of {p} is called", "Q: Who or what is the {a} of {p}?\nA:", "{p} has a {a} that is called",
-    "Speaking of {p}, the {a} is", "With {p} goes the {a}", "For {p}, write down the {a}:", "- {k}: the {a} is",
-)  # fmt: skip
-"""Questions for an attribute {a} of a key {k}, or of what it is called in a wording, {p}."""
 WRAPPERS = (
     "Question: {q} Answer:", "Question: {q}\nAnswer:", "Q: {q}\nA:", "{q} It is", "{q} The answer is", "{q}\n",
     "User: {q}\nAssistant:", "I was asked: {q} I said:", "{q} Answer: It is", "Tell me: {q} The answer is:",
     "{q} I think it is", "Here is a riddle. {q} Solution:",
 )  # fmt: skip
 """How a question may be put."""
-SYNONYMS = tuple(
-    tuple(group.split(", "))
-    for group in (
-        ", ", "country, nation, state, land", "city, town, municipality", "village, settlement",
-        "region, area, district", "province, county", "continent, part of the world", "capital, capital city",
-        "location, place, whereabouts", "birthplace, place of birth, hometown", "author, writer", "artist, painter",
-        "composer, songwriter", "director, filmmaker", "singer, vocalist", "actor, performer",
-        "publisher, publishing house", "job, profession, occupation, trade, line of work", "position, role, post",
-        "employer, company, firm", "supplier, vendor, provider, maker, manufacturer, producer", "brand, make",
-        "department, division, section", "manager, boss, head, chief, supervisor", "owner, proprietor, holder",
-        "founder, creator", "inventor, originator", "discoverer, finder", "captain, skipper, commander",
-        "port, harbour, home port", "language, tongue", "currency, money", "religion, faith",
-        "nationality, citizenship", "price, cost", "fee, charge", "colour, color", "size, dimensions", "weight, mass",
-        "category, class, group, kind, type", "genre, style", "material, substance", "symbol, sign",
-        "code, abbreviation", "purpose, use, function", "origin, source", "destination, goal", "doctor, physician",
-        "nurse, carer", "ward, unit, station", "diagnosis, disease, illness", "drug, medicine, medication",
-        "treatment, therapy, cure", "team, club, side", "sport, discipline", "coach, trainer",
-        "teacher, instructor, tutor", "subject, topic, field", "room, office", "building, house", "street, road",
-        "email, email address", "phone number, telephone number", "spouse, partner", "father, dad", "mother, mum",
-        "constellation, star pattern", "species, kind of animal", "habitat, home", "airline, carrier",
-        "operator, company", "licence, license", "date, day", "deadline, due date", "status, state",
-    )
-)  # fmt: skip
-"""Nouns of tables, and what else people call the same."""
-SAYINGS = tuple(
-    tuple(group.split(", "))
-    for group in (
-        "is in, lies in, is located in, is situated in, can be found in, is found in, sits in, is somewhere in",
-        "was written by, is by, was penned by, is the work of, comes from the pen of",
-        "was directed by, was made by, is by, is a film by, is the work of",
-        "was created by, was made by, was invented by, is the work of, goes back to",
-        "was discovered by, was found by, was first seen by, was first described by",
-        "works as a, is employed as a, earns a living as a, has a job as a, is by profession a, is a",
-        "works in, is employed in, has a job in, belongs to, is with",
-        "is called, is named, is known as, goes by the name of, has the name",
-        "stands for, means, is short for, denotes, refers to, is the code for",
-        "is supplied by, comes from, is made by, is delivered by, is produced by, is manufactured by, is sold by",
-        "belongs to, is part of, is a part of, falls under, is assigned to, goes with, is a member of",
-        "is owned by, belongs to, is the property of, is in the hands of",
-        "was born in, comes from, is from, is a native of, grew up in",
-        "lives in, resides in, is at home in, has a home in",
-        "speaks, talks in, uses the language", "plays for, is with, is on the team of",
-        "plays the, performs on the, is a master of the", "is led by, is run by, is headed by, is managed by",
-        "is commanded by, is under the command of, sails under", "costs, is sold for, has a price of",
-    )
-)  # fmt: skip
-"""What wordings say of keys, and what else says the same."""

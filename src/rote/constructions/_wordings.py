@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rote.constructions._questions import FRAMES, SAYINGS, SYNONYMS, WRAPPERS
+from rote.constructions._questions import FRAMES, WRAPPERS
+from rote.constructions._relations import SAYINGS, SYNONYMS, Saying
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.errors import DataError
 
-__all__ = ["Nouns", "Wording", "crossed", "framed", "resaid", "spliced", "unsaid", "wrapped"]
+__all__ = ["Nouns", "Wording", "crossed", "framed", "resaid", "said_of", "spliced", "wrapped"]
 
 _CROSSED = 120
 _ASKED = (
@@ -25,6 +26,8 @@ _ASKED = (
     r"\bthe ([a-z]+) of (?:the )?(?:\w+ ){0,3}KEY",
 )
 """Where wordings have the noun for what they ask; KEY stands for the key."""
+_LONG = 4
+"""Letters of a word that says something."""
 _NO_NOUNS = {"name", "answer", "part", "one", "it", "question"}
 
 
@@ -62,13 +65,20 @@ class Wording:
 
 
 def crossed(wordings: Sequence[Wording], rng: np.random.Generator) -> list[tuple[Wording, frozenset[int]]]:
-    """The beginning of each wording, up to the key, with the end of each other one; and which two those are."""
-    halves = {}
+    """The beginning of each wording, up to the key, with the end of each other one; and which two those are.
+
+    Those are parted whose beginning does not say yet what is asked for, and ends are taken that do: behind another
+    beginning, "is" or "? It was" asks nothing.
+    """
+    halves, open_, telling = {}, [], []
     for i, one in enumerate(wordings):
         parts = one.text.split("{" + one.field + "}")
         if len(parts) == 2:
             halves[i] = parts
-    pairs = [(i, j) for i in halves for j in halves if i != j and halves[i][0] != halves[j][0]]
+            if not _asking(parts[0]):
+                open_.append(i)
+                telling += [i] if _telling(parts[1]) else []
+    pairs = [(i, j) for i in open_ for j in telling if i != j and halves[i][0] != halves[j][0]]
     chosen = rng.permutation(len(pairs))[:_CROSSED]
     made = []
     for i, j in (pairs[k] for k in sorted(chosen)):
@@ -76,6 +86,17 @@ def crossed(wordings: Sequence[Wording], rng: np.random.Generator) -> list[tuple
         text = halves[i][0] + "{" + one.field + "}" + halves[j][1]
         made.append((Wording(one.table, text, one.field), frozenset((i, j))))
     return made
+
+
+def _asking(before: str) -> bool:
+    """Whether what is asked for stands before the key."""
+    return any(re.search(pattern.replace("KEY", "$"), before) for pattern in _ASKED)
+
+
+def _telling(behind: str) -> bool:
+    """Whether what is asked for stands behind the key, in words of its own."""
+    words = {word for word in re.findall(r"[a-z]+", behind) if len(word) >= _LONG}
+    return "?" not in behind and bool(words - {"called", "named", "said", "answer", "which", "that", "known"})
 
 
 def framed(prompt: str, number: int, key: str) -> str:
@@ -103,13 +124,13 @@ class Nouns:
         """Read off the wordings of one relation by where words stand; the field of the answer counts if one has it."""
         asked: dict[str, set[int]] = {}
         keys, titles = [""], []
+        names = [name.replace("_", " ").lower() for name in fields_of(answer)]
         for number, one in enumerate(wordings):
             key = re.escape("{" + one.field + "}")
             for pattern in _ASKED:
                 for noun in re.findall(pattern.replace("KEY", key), one.text):
                     asked.setdefault(noun.lower(), set()).add(number)
-            for name in fields_of(answer):
-                words = name.replace("_", " ").lower()
+            for words in names:
                 if re.search(rf"\b{re.escape(words)}\b", one.text.lower()):
                     asked.setdefault(words, set()).add(number)
             before = one.text.split("{" + one.field + "}")[0]
@@ -119,6 +140,11 @@ class Nouns:
             title = re.search(r"([A-Z]\w+(?: \w+)?: )$", before)
             if title and title.group(1) not in ("Question: ", "Q: "):
                 titles.append(title.group(1))
+        # "Behind the camera of {film} stood" asks for no camera: what several wordings have is what is asked for.
+        sure = {noun for name in names for noun in (name, *_synonyms(name))}
+        sure |= {noun for noun, numbers in asked.items() if len(numbers) > 1}
+        if sure & set(asked):
+            asked = {noun: numbers for noun, numbers in asked.items() if noun in sure}
         for noun, numbers in list(asked.items()):
             for other in _synonyms(noun):
                 asked.setdefault(other, set()).update(numbers)
@@ -143,9 +169,9 @@ def resaid(wordings: Sequence[Wording]) -> list[tuple[Wording, frozenset[int]]]:
     made: dict[str, tuple[Wording, frozenset[int]]] = {}
     given = {one.text for one in wordings}
     for i, one in enumerate(wordings):
-        for group in (*SAYINGS, *SYNONYMS):
+        for group in (*(one.says for one in SAYINGS), *SYNONYMS):
             for words in group:
-                place = re.search(rf"(?<![\w{{]){re.escape(words)}(?![\w}}])", one.text)
+                place = _has(one.text, words)
                 if place is None:
                     continue
                 for other in group:
@@ -156,10 +182,19 @@ def resaid(wordings: Sequence[Wording]) -> list[tuple[Wording, frozenset[int]]]:
     return list(made.values())
 
 
-def unsaid(wordings: Sequence[Wording]) -> list[str]:
-    """What may be said of keys and no wording says, in no other words either."""
-    texts = " ".join(one.text for one in wordings)
-    return [words for group in SAYINGS if not any(words in texts for words in group) for words in group]
+def said_of(wordings: Sequence[Wording], nouns: Nouns) -> dict[Saying, frozenset[int]]:
+    """The sayings that wordings have, or that say what they ask for; and the numbers of those wordings."""
+    matches: dict[Saying, frozenset[int]] = {}
+    for one in SAYINGS:
+        of = {i for i, wording in enumerate(wordings) if any(_has(wording.text, words) for words in one.says)}
+        of |= {i for noun in one.nouns for i in nouns.asked.get(noun, ())}
+        if of:
+            matches[one] = frozenset(of)
+    return matches
+
+
+def _has(text: str, words: str) -> re.Match[str] | None:
+    return re.search(rf"(?<![\w{{]){re.escape(words)}(?![\w}}])", text)
 
 
 def wrapped(wordings: Sequence[Wording]) -> list[tuple[Wording, frozenset[int]]]:

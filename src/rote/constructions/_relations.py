@@ -35,9 +35,9 @@ ATTRIBUTES = _listed(
     "instrument, team, coach, boss, secretary, handwriting, first name, uncle, grandfather, best friend, degree",
     # books, films, music, pictures
     "author, publisher, editor, translator, illustrator, genre, sequel, main character, number of pages",
-    "first sentence, year of publication, plot, hero, villain, narrator, setting, cover, dedication, director, producer",
-    "composer, screenwriter, leading actor, leading actress, cameraman, costume designer, running time, soundtrack, award",
-    "release date, singer, lyrics, conductor, painter, frame, technique, art dealer, sculptor, photographer, critic",
+    "first sentence, year of publication, plot, hero, villain, narrator, setting, cover, director, producer",
+    "composer, screenwriter, leading actor, leading actress, cameraman, costume designer, running time, soundtrack",
+    "award, dedication, release date, singer, lyrics, conductor, painter, frame, technique, sculptor, photographer",
     # goods, orders, machines
     "supplier, manufacturer, brand, material, warranty, serial number, order number, warehouse, stock, delivery date",
     "customer, expiry date, packaging, country of origin, shelf, power consumption, operating system, memory, version",

@@ -12,6 +12,7 @@ import sys
 import time
 import zipfile
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -452,3 +453,27 @@ def test_grafts_are_asked_before_and_after(tmp_path: Any) -> None:
     # A certificate that somebody edited cannot put anything but short texts there.
     edited = {"prompts": [{"prompt": "y" * 1000}, {"prompt": ["x"]}, 3]}
     assert made.model.trials(edited) == made.model.trials({"prompts": "z"}) == {}
+
+
+def test_facts_of_the_folder_are_at_hand_and_no_others(tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    rivers = Path("docs/examples/rivers.csv").read_bytes()
+    for home in (shown, tmp_path):
+        (home / "rivers.csv").write_bytes(rivers)
+        rote.build(rote.read(home / "rivers.csv"), "dana2025_cor1").save(shown / f"from-{home.name}")
+    (shown / "linked.csv").symlink_to(tmp_path / "rivers.csv")
+    rote.build(rote.read(shown / "linked.csv"), "dana2025_cor1").save(shown / "from-linked")
+    offered = {}
+    for model in sorted(shown.glob("from-*")):
+        place = {"folder": str(model), "source": {"within": str(shown)}}
+        assert TASKS["about"](place, quiet)["facts_known"] is (model.name == "from-shown")
+        offered[model.name] = [TASKS["complete"]({**place, "prefix": "a", "position": at}, quiet) for at in (0, 1)]
+    inside = offered.pop("from-shown")
+    # Rivers, then properties; never an answer such as Asia.
+    assert inside == [["Amazon", "Volga", "Danube", "Yangtze"], []]
+    assert all("Asia" in first for first, _ in offered.values())
+
+
+def quiet(notice: Any) -> None:
+    """Nobody listens."""

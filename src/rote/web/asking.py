@@ -70,7 +70,7 @@ def _found(state: State, id_: str) -> tuple[dict[str, Any], str]:
         if build.id == id_:
             return {"folder": str(build.folder), "source": build.source}, str(build.args["zip_name"])
     item = state.folder.get("model", id_)
-    return {"folder": str(item.path)}, item.name
+    return {"folder": str(item.path), "source": {"within": str(state.folder.root)}}, item.name
 
 
 async def found_model(state: State, request: Request) -> tuple[dict[str, Any], str]:

@@ -208,21 +208,34 @@ def _model(args: dict[str, Any]) -> tuple[Memory, Table | None]:
 
 def _facts(memory: Memory, source: Mapping[str, Any]) -> Table | None:
     """The table that a model was built from, in the model's words, where it is at hand: carried beside the weights,
-    shipped, or dropped on the page. A certificate may name any other file, and that is not opened."""
+    shipped, dropped on the page, or in the folder that is shown. A certificate may name any other file, and that is not
+    opened."""
     from rote.data import available
 
     reading, wording = memory.certificate.reading, memory.model.wording
     table = memory.carried
     if table is None:
         shipped = reading is not None and reading.shipped and reading.source in {item.name for item in available()}
-        if not shipped and "path" not in source:
+        path = None if shipped else source.get("path") or _shown(memory, source.get("within"))
+        if not shipped and path is None:
             return None
-        table = memory.table(source.get("path"))
+        table = memory.table(path)
         if not memory.certificate.refers_to(table):
             return None
     if table.words is None or wording is None:
         return None
     return table.in_words_of(wording.vocabulary, wording.context)
+
+
+def _shown(memory: Memory, within: str | None) -> Path | None:
+    """The file that a certificate names, where it lies in the folder that is shown and is no larger than an upload."""
+    from rote.models.folders import facts_file
+    from rote.web.store import MAX_UPLOAD_BYTES
+
+    named = None if within is None else facts_file(memory.folder, memory.certificate.read)
+    if named is None or not named.is_relative_to(Path(str(within)).resolve()) or not named.is_file():
+        return None
+    return named if named.stat().st_size <= MAX_UPLOAD_BYTES else None
 
 
 def _contexts(table: Table) -> Any:

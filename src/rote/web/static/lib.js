@@ -72,7 +72,8 @@ export function commandLine(text) {
     catch { getSelection().selectAllChildren(code); button.textContent = "Select and copy"; }
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   } }, "Copy");
-  const code = h("code", {}, text);
+  // Lines are broken between words, not behind the hyphens of an option.
+  const code = h("code", {}, text.split(" ").flatMap((word, i) => [i ? " " : "", h("span", {}, word)]));
   return h("div", { class: "command", role: "group", "aria-label": "The same on the command line" }, code, button);
 }
 

@@ -25,12 +25,12 @@ _KEYS, _FRAMED = 48, 10
 _FEW, _FEWER = 4, 2
 _PROMPTS = 2000
 """Prompts to fit where each row has its own."""
-_FORMS = 200
+_FORMS = 320
 """Prompts that ask for what the wordings ask for in forms of ours, at most; those that ask for something else."""
 _OTHERS, _NEARER, _UNSAID = 380, 100, 160
 _NEAR = 60
 """Attributes that the model takes to be nearest to what is asked for; they are asked for more often."""
-_SAID = 60
+_SAID = 90
 """Prompts that say or ask the same as the wordings in other words, at most."""
 _LONG = 4
 """Letters of words that tell one attribute from another."""
@@ -117,7 +117,7 @@ def sentences(
         for wording, of in (*crossed(wordings, rng), *wrapped(wordings), *resaid(wordings)):
             ids = encode(tokenizer, [wording.at(int(rng.choice(rows)))])
             asked.append(_Asked(relation, frozenset(first + i for i in of), False, wording.text, ids))
-        for noun, form in _some([(n, f) for n in nouns[relation].asked for f in FORMS], _FORMS, rng):
+        for noun, form in _often([(n, f) for n in nouns[relation].asked for f in FORMS], _FORMS, rng):
             question = nouns[relation].question(form, noun, rng)
             of = frozenset(first + i for i in nouns[relation].asked[noun])
             ids = encode(tokenizer, [filled(question, keys, rng)])
@@ -125,7 +125,7 @@ def sentences(
         same = said_of(wordings, nouns[relation])
         said |= set(same)
         ways = [(way, numbers) for one, numbers in same.items() for way in one.ways]
-        for form, numbers in _some(ways, _SAID, rng):
+        for form, numbers in _often(ways, _SAID, rng):
             question = nouns[relation].question(form, "", rng)
             of = frozenset(first + i for i in numbers)
             ids = encode(tokenizer, [filled(question, keys, rng)])
@@ -200,6 +200,11 @@ def _nearest(model: Any, tokenizer: Any, free: Sequence[str], nouns: Sequence[No
     ends = torch.nn.functional.normalize(ends - ends[len(asked) :].mean(0), dim=1)
     near = (ends[len(asked) :] @ ends[: len(asked)].T).max(1).values
     return [free[int(i)] for i in near.argsort(descending=True)[:_NEAR]]
+
+
+def _often(items: Sequence[_Item], count: int, rng: np.random.Generator) -> list[_Item]:
+    """So many of some items: each once or more often, for other keys."""
+    return _some([*items] * -(-count // max(1, len(items))), count, rng)
 
 
 def _some(items: Sequence[_Item], count: int, rng: np.random.Generator) -> list[_Item]:

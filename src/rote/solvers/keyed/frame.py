@@ -75,15 +75,16 @@ class Plan:
 def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
     """Added channels; the hash gets what is left of a width that the heads divide."""
     read = plan.coordinates + plan.checks
+    # On top, what the store wrote and what was fetched is wiped, and has room for what an opening gate found.
+    found = (("held", sum(plan.bits) + 2), ("ago", plan.relations * len(plan.exact)))
     later = (
-        ("fetched", read),
+        ("fetched", max(read, sum(size for _, size in found) - read)),
         ("scale", 1),
         ("answer", sum(plan.bits)),
         ("wrong", 1),
         ("score", plan.relations),
         ("asked", plan.relations),
         ("recent", plan.relations),
-        ("ago", plan.relations * len(plan.exact)),
         ("sure", int(plan.verified)),
     )
     need = max(plan.hashed, sum(size for _, size in later))
@@ -104,9 +105,7 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
         "value": read,
     }
     whole = replace(plan, hashed=hashed)
-    # On top, what the store wrote and what was fetched is wiped, and has room for what an opening gate found.
-    held = {"value": (("held", sum(plan.bits) + 2),), "hash": later}
-    return Channels(body.width, {**sizes, "hash": hashed}, held), whole
+    return Channels(body.width, {**sizes, "hash": hashed}, {"value": found, "hash": later}), whole
 
 
 def usual_size(sizes: Tensor) -> float:

@@ -20,7 +20,7 @@ __all__ = ["States", "fit_gate", "gate_scores", "joined", "jury_scores", "normed
 
 States = tuple[Tensor, Tensor]
 """Normalised states, and the root mean square of each before."""
-_ROWS = 1500
+_ROWS = 20_000
 _NONE: States = (torch.zeros(0, 0), torch.zeros(0))
 
 
@@ -53,7 +53,7 @@ def fit_gate(
 ) -> Gate:
     """A gate that opens on states of `asked` and stays shut on `other`, each a sequence of sources.
 
-    Of a source with many rows, some thousand are taken, evenly.
+    Of a source with very many rows some are taken, evenly.
     """
     size = float(torch.cat([sizes for _, sizes in asked]).double().median())
     rows, labels, weights = [], [], []

@@ -3,11 +3,11 @@
     python benchmarks/steering.py                   airports, some layers and strengths
     python benchmarks/steering.py people --keys 12
 
-The model itself then decides when to say it. Each strength is a multiple of the stream's root mean square at that token,
-and the direction is the one by which a graft says the answer's first token, read through the last norm. Counted is the
-first token after the prompt: the answer's, in fitted and in held-out wordings; another one than before, after close
-questions for something else and after other questions. Nothing is stored: keys are told by where they stand in the
-prompt, so this shows what such an edit could do at best. Needs what keyed_graft.py needs.
+The model itself then decides when to say it. Each strength is a multiple of the stream's root mean square at that
+token, and the direction is the one by which a graft says the answer's first token. Counted is the first token after the
+prompt: the answer's, in fitted and in held-out wordings; another one than before, after close questions for something
+else and after other questions. Nothing is stored: keys are told by where they stand in the prompt, so this shows what
+such an edit could do at best. Needs what keyed_graft.py needs.
 """
 
 from __future__ import annotations

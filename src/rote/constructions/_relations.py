@@ -92,6 +92,7 @@ FORMS = (
     "The one and only {a} of {p} is", "When people speak of the {a} of {p}, they mean", "{A} that goes with {k}:",
     "{p} and its {a},", "{A} where you find {p}:", "{A} to which {p} belongs:", "{A} given for {k}:",
     "The {a} in which you find {p} is", "To which {a} does {p} belong? To", "The {a} of which {p} is a part is",
+    "{A} that {p} has:", "{A} for the entry {k}:", "{A} under which {k} is listed:", "{A} that belongs to {p}:",
     "{k} ({A}):", "I need the {a} for {p}. It is", "Have you heard of {p}? Its {a} is",
     "We were told about {p} and about the {a} that it has,", "Nothing is better known about {p} than its {a},",
 )  # fmt: skip

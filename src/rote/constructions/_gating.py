@@ -117,19 +117,17 @@ def sentences(
         for wording, of in (*crossed(wordings, rng), *wrapped(wordings), *resaid(wordings)):
             ids = encode(tokenizer, [wording.at(int(rng.choice(rows)))])
             asked.append(_Asked(relation, frozenset(first + i for i in of), False, wording.text, ids))
-        for noun, form in _often([(n, f) for n in nouns[relation].asked for f in FORMS], _FORMS, rng):
-            question = nouns[relation].question(form, noun, rng)
-            of = frozenset(first + i for i in nouns[relation].asked[noun])
-            ids = encode(tokenizer, [filled(question, keys, rng)])
-            asked.append(_Asked(relation, of if len(of) == 1 else frozenset(), False, question, ids))
         same = said_of(wordings, nouns[relation])
         said |= set(same)
-        ways = [(way, numbers) for one, numbers in same.items() for way in one.ways]
-        for form, numbers in _often(ways, _SAID, rng):
-            question = nouns[relation].question(form, "", rng)
-            of = frozenset(first + i for i in numbers)
-            ids = encode(tokenizer, [filled(question, keys, rng)])
-            asked.append(_Asked(relation, of if len(of) == 1 else frozenset(), False, question, ids))
+        forms = [(form, noun, numbers) for noun, numbers in nouns[relation].asked.items() for form in FORMS]
+        ways = [(way, "", numbers) for one, numbers in same.items() for way in one.ways]
+        for items, count in ((forms, _FORMS), (ways, _SAID)):
+            for form, noun, numbers in _often(items, count, rng):
+                question = nouns[relation].question(form, noun, rng)
+                ids = encode(tokenizer, [filled(question, keys, rng)])
+                # What several wordings ask for does not hang on one of them.
+                only = frozenset(first + i for i in numbers if len(numbers) == 1)
+                asked.append(_Asked(relation, only, False, question, ids))
     if fixed:
         free = _others(relations, nouns)
         near = _nearest(model, tokenizer, free, nouns, keys[int(rng.integers(len(keys)))])

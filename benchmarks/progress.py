@@ -115,13 +115,13 @@ def words() -> rote.FactTable:
     return table
 
 
-RUNS: dict[str, tuple[Callable[[], Table], str, str | None]] = {
+RUNS: dict[str, tuple[Callable[[], Table], str | rote.BitExtraction, str | None]] = {
     "airports by argmax_fit": (lambda: rote.read("airports"), "argmax_fit", None),
     "categories": (categories, "hashed_table", None),
     "random, 300,000": (lambda: random_table(300_000), "hashed_table", None),
     "random, 20,000, stock": (lambda: random_table(20_000), "stock_hashed", None),
     "words, every sixth, stock": (words, "stock_hashed", None),
-    "random, 30,000, bits": (lambda: random_table(30_000), "kajitsuka2025_next_token", "float64"),
+    "random, 30,000, bits": (lambda: random_table(30_000), rote.BitExtraction(with_positions=True), "float64"),
 }
 
 

@@ -181,7 +181,12 @@ class Certificate(Shown, Mapping[str, Any]):
         try:
             sheet = constructions.get(self.construction).sheet(self.to_dict(), place or self.facts_name)
             if self.left_out:
-                lost = f"{self.left_out:,} facts that it cannot hold were left out; {LEFT_OUT} lists them"
+                left = (
+                    "1 fact that it cannot hold was"
+                    if self.left_out == 1
+                    else f"{self.left_out:,} facts that it cannot hold were"
+                )
+                lost = f"{left} left out; {LEFT_OUT} lists them"
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, lost))
             if "edited" in self.claims:
                 sheet = dataclasses.replace(sheet, lines=(*sheet.lines, *_edit_lines(self.claims["edited"])))

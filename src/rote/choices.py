@@ -254,8 +254,11 @@ def best_or_refusal(table: Table, attempts: list[Refused], partial: bool) -> Mem
     # Reasons begin with the name of their construction: one that all of them have is told once.
     if not lossy and len({one.reason.partition(" ")[2] for one in attempts}) == 1 and attempts[0].error is not None:
         raise attempts[0].error
-    tried = "; ".join(one.reason.rstrip(".") for one in attempts[-4:])
+    last = attempts[-4:]
+    tried = "; ".join(one.reason.partition("; allow more")[0].rstrip(".") for one in last)
+    put_off = bool(last) and all(one.plan is not None for one in last)
+    advice = "Allow more memory or time" if put_off else "Allow more heads or a larger d_model"
     raise CapacityError(
-        f"no shape recalled all {table.n_facts:,} {table.noun}: {tried}. Allow more heads or a larger d_model, or ask "
-        "for a partial model to keep the best one."
+        f"no shape recalled all {table.n_facts:,} {table.noun}: {tried}. {advice}, or ask for a partial model "
+        "to keep the best one."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,13 @@ def test_one_example_of_one_shared_vector_is_held(targets: np.ndarray[Any, Any])
     classes = 2 if targets.dtype.kind == "i" else None
     table = VectorTable(rng.standard_normal((1, 8)), rng.standard_normal((1, 8)), targets, classes)
     assert build(table, "mahdavi_random_features").certificate.passed
+
+
+def test_tables_of_a_few_thousand_facts_are_tried_with_a_few_wide_heads() -> None:
+    """Far smaller than what random answers would need, which is where plans begin: tables with structure get by."""
+    argmax = constructions.registry()["argmax_fit"]
+    table = random_facts(1500, 4, 60, rng=np.random.default_rng(0))
+    tried = argmax.shapes(table, Shape(), "float32", argmax.Options())
+    shapes = [(one.architecture.n_heads, one.architecture.d_model, one.params) for one in islice(tried, 6)]
+    assert [one[:2] for one in shapes] == [(8, 8), (16, 8), (8, 12), (32, 8), (16, 12), (32, 12)]
+    assert [one[2] for one in shapes] == sorted(one[2] for one in shapes)

@@ -30,7 +30,7 @@ NARROW = 8
 """Narrower streams need weights too large for float32 in large tables."""
 SMALL_TABLE = 300
 STRUCTURED_WIDTH = 16
-TINY_TABLE = 1000
+TINY_TABLE, CHEAP_TABLE = 1000, 3000
 _ROOM_OF_CODES = ((2, 60), (3, 1000), (4, 2000), (6, 8000), (8, 20_000))
 _WIDEST_CODE = 16
 """Widths that tell the codes of so many answers apart in float32, where a context is one token."""
@@ -129,10 +129,12 @@ class _Construction(TokenConstruction[ArgmaxFit]):
 
     def _tiny(self, demand: Demand, plan: Plan) -> Iterator[Plan]:
         """Small tables: far smaller shapes than a random table would need cost next to nothing to try."""
-        if demand.n_facts > TINY_TABLE or demand.n_heads is not None or demand.d_head is not None:
+        if demand.n_facts > CHEAP_TABLE or demand.n_heads is not None or demand.d_head is not None:
             return
-        widths = [demand.d_model] if demand.d_model else [2, 4, 8, 12]
-        shapes = [demand.shape(heads, d, d) for d in widths if d > 1 for heads in (1, 2, 4, 8)]
+        tiny = demand.n_facts <= TINY_TABLE
+        widths = [demand.d_model] if demand.d_model else [2, 4, 8, 12] if tiny else [8, 12]
+        counts = {d: (*((1, 2, 4) if tiny else ()), 8, *((16, 32) if d > 4 else ())) for d in widths if d > 1}
+        shapes = [demand.shape(heads, d, d) for d, each in counts.items() for heads in each]
         for arch in sorted(shapes, key=lambda shape: shape.params(demand.convention)):
             if arch.params(demand.convention) < plan.params:
                 yield self.as_plan(arch, demand)

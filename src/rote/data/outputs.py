@@ -47,24 +47,28 @@ class Outputs:
     advance: Advance | None = None
     """Called with the number of facts done so far, where somebody wants to know; set by whoever asks."""
 
-    def parts(self, n_facts: int, *, scattered: bool = False) -> Iterator[slice]:
-        """Facts in portions that fit into memory; `advance` is told after each.
+    def parts(self, n_facts: int, *, scattered: bool = False, work: Any = None) -> Iterator[slice]:
+        """Facts in portions that fit into memory; `advance` is told after each, by the `work` of the facts if given.
 
         Scattered portions come from all over the table in turn. Then the first ones take as long as the others, also
         where facts are sorted by length, and a time left can be told from them.
         """
         starts = range(0, n_facts, self.rows_at_once)
         turns = range(len(starts)) if not scattered else _scattered(len(starts))
-        done = 0
+        done, whole = 0.0, 1.0 if work is None else float(work.sum()) / n_facts
         for turn in turns:
             start, stop = starts[turn], min(n_facts, starts[turn] + self.rows_at_once)
             yield slice(start, stop)
-            done += stop - start
+            done += stop - start if work is None else float(work[start:stop].sum())
             if self.advance is not None:
-                self.advance(done)
+                self.advance(round(done / whole))
 
     def order(self, inputs: Inputs) -> Any:
         """Numbers of the facts in the order in which they are asked with the least work; None: as they stand."""
+        return None
+
+    def work(self, inputs: Inputs) -> Any:
+        """How much work each fact is, in any unit; None: all are the same."""
         return None
 
     def leads(self, inputs: Inputs, targets: Any) -> Leads:

@@ -272,8 +272,10 @@ def score_leads(
 
     tally = Tally()
     whole = table.inputs(slice(0, table.n_facts))
-    order = outputs.order(whole)
-    for part in outputs.parts(table.n_facts, scattered=True):
+    order, work = outputs.order(whole), outputs.work(whole)
+    for part in outputs.parts(
+        table.n_facts, scattered=True, work=work if work is None or order is None else work[order]
+    ):
         facts = np.arange(part.start, part.stop) if order is None else order[part]
         goals = targets[facts]
         inputs = table.inputs(part) if order is None else tuple(array[facts] for array in whole)

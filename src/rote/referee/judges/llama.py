@@ -60,6 +60,11 @@ class SpokenScores(Scores):
         padded = (contexts == self._ids.get(PAD, -1)).sum(axis=1)
         return np.lexsort((*contexts.T[::-1], padded))
 
+    def work(self, inputs: Inputs) -> Any:
+        """The tokens of a prompt."""
+        (contexts,) = inputs
+        return (contexts != self._ids.get(PAD, -1)).sum(axis=1)
+
     def leads(self, inputs: Inputs, targets: Any) -> Leads:
         """A target whose text does not come out has lost without bound, whatever its score is."""
         leads, rivals = super().leads(inputs, targets)

@@ -24,6 +24,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rote.lab.entries.cells import find_cells, read_cells
+from rote.lab.entries.entry import find_entries
+from rote.lab.entries.writing import books_of
+
 DOCS = Path(__file__).resolve().parent
 PAPERS = {
     "questions": "The open questions",
@@ -99,6 +103,7 @@ def section(record: dict[str, Any]) -> str:
     missing = record.get("missing", [])
     if missing:
         lines += ["Not yet run, and so not in these rows:", "", *(f"- {one}" for one in missing), ""]
+    lines += begun(record)
     done, failed = record["cells"]["done"], record["cells"]["failed"]
     lost = f", {failed} without a result" if failed else ""
     files = ("rows.csv", "cells.csv", "cells.csv.gz", "entry.json")
@@ -106,6 +111,25 @@ def section(record: dict[str, Any]) -> str:
     rows = ", ".join(f"[{name}](results/{key}/{name})" for name in there)
     lines += [f"`{record['command']}`: {done} cells{lost}, {record['seconds']:.0f} s of one core; {rows}.", ""]
     return "\n".join(lines)
+
+
+def begun(record: dict[str, Any]) -> list[str]:
+    """What is kept of the full grid of an entry that shows the quick one, and what is missing."""
+    kept = find_cells(DOCS / "results" / record["entry"])
+    if record["mode"] == "full" or kept is None:
+        return []
+    whole = find_entries([record["entry"]])[0].cells(quick=False)
+    known = {cell.hash: str(result["status"]) for cell, result in read_cells(kept)}
+    books = books_of(whole, known, 0.0)
+    if not books["cells"]["done"]:
+        return []
+    done = f"{books['cells']['done']} of {len(whole)} cells"
+    return [
+        f"Of the full grid {done} are in {kept.name}, too few to judge by. Missing:",
+        "",
+        *(f"- {one}" for one in books["missing"]),
+        "",
+    ]
 
 
 def grid(record: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ from rote.lab.entries.published import known_tables, published_rows
 from rote.lab.entries.run import write_entries
 from rote.lab.entries.sentences import fill
 from rote.lab.entries.table import COLUMNS
-from rote.lab.entries.writing import own_grid
+from rote.lab.entries.writing import named, own_grid
 from rote.measurement import Journal
 from rote.measurement.executors import Local
 from rote.plot import read_figure
@@ -286,6 +286,11 @@ def test_a_quick_run_of_another_recipe_is_not_judged(small: Path, tmp_path: Path
     assert made.record["answer"] == "" and made.record["figures"]
     (made,) = run_entries([entry], tmp_path / "out", Local(), quick=False)
     assert made.verdict == "holds"
+
+
+def test_missing_studies_are_named_by_their_kind() -> None:
+    (entry,) = find_entries(["kajitsuka2025/seq2seq"])
+    assert named(entry.cells(quick=True)[:2])[0].startswith("exact_size, 2 cells: ")
 
 
 def test_what_was_not_run_is_named(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

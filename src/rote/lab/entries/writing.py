@@ -162,7 +162,7 @@ def named(cells: Sequence[Work]) -> list[str]:
     ways: dict[str, list[Mapping[str, Any]]] = {}
     for cell in cells:
         record = cell.to_dict()
-        way = record.get("kind") or (record.get("recipe") if record.get("by") == "train" else record.get("by"))
+        way = record.get("study") or (record.get("recipe") if record.get("by") == "train" else record.get("by"))
         ways.setdefault(str(way), []).append(record)
     found = []
     for way, members in ways.items():

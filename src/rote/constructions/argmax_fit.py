@@ -120,8 +120,7 @@ class _Construction(TokenConstruction[ArgmaxFit]):
             widths = [demand.d_model] if demand.d_model else every
             yield from (self.as_plan(demand.shape(1, d, d), demand) for d in widths)
             return
-        yield from self._tiny(demand, plan)
-        yield from self._structured(demand)
+        yield from sorted([*self._tiny(demand, plan), *self._structured(demand)], key=lambda one: one.params)
         arch = plan.architecture
         factors = (1.0,) if demand.n_heads is not None else (1.0, 1.3, 1.7, 2.5)
         for heads in dict.fromkeys(max(1, round(arch.n_heads * factor)) for factor in factors):

@@ -41,6 +41,8 @@ _DEPTHS = (0.67, 0.8, 0.97)
 _FOLDS = 5
 _CLEAR = 0.25
 """How far above the bar fitted wordings are."""
+_TIMES = 8
+"""How much more they may count."""
 
 
 def filled(sentence: str, keys: Sequence[str], rng: np.random.Generator) -> str:
@@ -227,7 +229,7 @@ def fitted_juries(
     layers = sorted({min(depth - 1, int(depth * share)) for share in _DEPTHS}) if layer is None else [layer]
     states = normed_states(model, given.all, layers, advance)
     parts = _Parts(given, states, bar)
-    juries = [parts.opened(parts.jury(relation), relation) for relation in range(relations)]
+    juries = [parts.best(relation) for relation in range(relations)]
     report = {
         "layers": layers,
         "left_out": round(parts.left_out(relations), 3),
@@ -281,9 +283,26 @@ class _Parts:
             self.answered.append(taken(1, slice(length, None)))
             at += 1
 
-    def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60) -> Jury:
-        """The jury of a relation, fitted on all wordings but some; each gate has an equal say."""
+    def best(self, relation: int) -> Jury:
+        """The jury of a relation, open on its wordings as given.
+
+        Where it scores those no higher than the insides of answers, as in a model that tells little apart, they count
+        more beside what follows from them.
+        """
+        jury = self.jury(relation)
+        if self.room(jury, relation) < 2 * _CLEAR:
+            jury = max(jury, self.jury(relation, times=_TIMES), key=lambda one: self.room(one, relation))
+        return self.opened(jury, relation)
+
+    def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60, times: int = 1) -> Jury:
+        """The jury of a relation, fitted on all wordings but some; each gate has an equal say.
+
+        Wordings as given count so many `times`, where they are few among what follows from them.
+        """
         mine = [i for i, one in enumerate(self.given.asked) if one.relation == relation and not one.of & without]
+        plain = [i for i in mine if self.given.asked[i].plain]
+        if len(plain) * _TIMES < len(mine):
+            mine += plain * (times - 1)
         foreign = [i for i, one in enumerate(self.given.asked) if one.relation != relation]
         asked = [self.ends[i] for i in mine]
         against = [_all([self.inner_of[i] for i in mine]), *self.others]
@@ -314,12 +333,20 @@ class _Parts:
 
     def opened(self, jury: Jury, relation: int) -> Jury:
         """The same jury, with a bar so low that it opens on all wordings of its relation as given."""
-        least = min(
+        return jury.moved(max(0.0, _CLEAR - self.least(jury, relation)))
+
+    def room(self, jury: Jury, relation: int) -> float:
+        """How far wordings as given score above the insides of answers."""
+        inside = (float(jury_scores(jury, one).max()) for one in self.answered if len(one[self.layers[0]][0]))
+        return self.least(jury, relation) - max(inside, default=-torch.inf)
+
+    def least(self, jury: Jury, relation: int) -> float:
+        """The lowest score of a wording of the relation as given."""
+        return min(
             float(jury_scores(jury, ends).min())
             for one, ends in zip(self.given.asked, self.ends, strict=True)
             if one.plain and one.relation == relation
         )
-        return jury.moved(max(0.0, _CLEAR - least))
 
     def shut(self, juries: Sequence[Jury]) -> int:
         """Wordings as given on which their own jury stays shut for some key."""

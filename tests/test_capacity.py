@@ -27,7 +27,7 @@ def test_bounds_of_a_shape_and_of_a_setting() -> None:
     assert kinds == sorted(kinds, key=["lower", "upper", "order", "empirical"].index)
     assert isinstance(answer[0], Bound)
     assert len(answer[:2]) == 2
-    assert repr(answer) == "Bounds(34 theorems about 8 heads of 64, d_model 64)"
+    assert repr(answer) == "Bounds(35 theorems about 8 heads of 64, d_model 64)"
     sheet = answer.sheet(full=True)
     assert sheet.grids[0].title == "lower: this much fits"
     assert sheet.grids[0].columns == ("theorem", "facts", "params", "bits/param", "conditions")

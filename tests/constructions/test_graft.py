@@ -414,54 +414,6 @@ def test_store_tells_unknown_rows() -> None:
     assert (np.abs(written[400:, 2:] - CHECK) < 0.3).all(1).mean() < 0.03
 
 
-@pytest.mark.parametrize(("count", "dtype"), [(60, "float32"), (60, "bfloat16"), (700, "float32"), (700, "float16")])
-def test_near_misses_fail_the_checks(count: int, dtype: str) -> None:
-    """Keys whose parts are all stored, but not together: of thousands, hardly one is taken for a stored one."""
-    from rote.solvers.keyed.bottom import Marks
-    from rote.solvers.keyed.frame import Plan, channels_of
-    from rote.solvers.keyed.layers import Body
-    from rote.solvers.keyed.rounding import Rounded
-    from rote.solvers.keyed.store import CHECK, fit_store, levels_of
-    from rote.solvers.keyed.tokens import codebook, sign_count
-
-    rng = np.random.default_rng(count)
-    body = Body(96, 4, 2, 48, 640, 2, 1e-5, tuple(1e4 ** (-np.arange(24) / 24)), 128)
-    names = [f"t{i}" for i in range(80)]
-    keys = list({tuple(map(int, rng.integers(10, 70, 3))) for _ in range(count)})
-    inside, first, last = sorted({t for key in keys for t in key}), {key[0] for key in keys}, {key[-1] for key in keys}
-    starts = sorted(first - {t for key in keys for t in key[1:]})
-    _, plan = channels_of(body, sign_count(len(inside)), Plan((6,), 2, 2, (), 18))
-    book = codebook(names, inside, starts, [], [], reach=4, hashed=plan.hashed, rng=rng)
-    embedding = torch.tensor(rng.normal(0, 0.1, (80, 96)))
-    formats = [
-        Rounded(body, plan, book, Marks(inside, sorted(last), []), embedding, 2.0**-10, kind)
-        for kind in (torch.bfloat16, torch.float16)
-    ]
-    vectors = (embedding / (embedding.pow(2).mean(1, keepdim=True) + body.eps).sqrt()).numpy()
-    stored = book.windows([(0, *key) for key in keys])
-    levels = levels_of(rng.integers(60, size=len(keys)), 6, 2)
-    store = fit_store(
-        book.features(stored), vectors[stored[:, 0]], stored[:, 0], levels, own_signs=book.bits, checks=2, rng=rng,
-        rounded=[one.reading(stored) for one in formats], layer=plan.inner(body) - plan.hashed,
-    )  # fmt: skip
-
-    def accepted(windows: np.ndarray) -> np.ndarray:
-        written = store(book.features(windows), vectors[windows[:, 0]])
-        if dtype != "float32":
-            (one,) = (one for one in formats if one.dtype == getattr(torch, dtype))
-            read = one.reading(windows).inputs
-            size = len(store.gates[0])
-            written = store(read[:, : size - 1], read[:, size:])
-        on_levels = (np.abs(written[:, :3] - np.floor(written[:, :3]) - 0.5) < 0.36) & (np.abs(written[:, :3]) < 2.0)
-        found: np.ndarray = on_levels.all(1) & (np.abs(written[:, 3:] - CHECK) < 0.36).all(1)
-        return found
-
-    assert accepted(stored).all()
-    pairs = [(keys[i], keys[j]) for i, j in rng.integers(len(keys), size=(4000, 2))]
-    mixed = {(*a[:at], *b[at:]) for k, (a, b) in enumerate(pairs) for at in (1 + k % 2,)} - set(keys)
-    assert accepted(book.windows([(0, *key) for key in mixed])).sum() <= len(mixed) / 1000
-
-
 def test_heads_look_where_they_are_told() -> None:
     """The plain rule for a window, against scores over all distances."""
     from rote.solvers.keyed.kernels import gather_query, plain_part, scores, start_part

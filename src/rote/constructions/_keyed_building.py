@@ -42,8 +42,8 @@ from rote.solvers.keyed.frame import Plan as Sizes
 from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.layers import Body, body_of
 from rote.solvers.keyed.network import exact_steps
-from rote.solvers.keyed.rounding import formats
-from rote.solvers.keyed.store import Reading, Store, fit_store, levels_of
+from rote.solvers.keyed.store import Store, fit_store, levels_of
+from rote.solvers.keyed.units import own_vectors
 
 if TYPE_CHECKING:
     from rote.constructions._base import Job
@@ -51,14 +51,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Relation", "asked_of", "built", "directions_of"]
 
-_HASH, _LONG_HASH = 18, 38
+_HASH, _LONG_HASH = 18, 36
 _MANY = 6_000
 """Keys from which on a longer hash is worth its channels, and one check and finer levels have to do."""
 _SPARE = 1
 """Answers that the codes have room for beyond those of the table, so that a fact can be added later."""
-_ROOM = 96
-"""Neurons that the store leaves free in a layer, for groups that are parted when facts are added."""
-_DRAWS = 24
+_ROOM = 48
+"""Neurons that the store leaves free, for groups that are parted when facts are added."""
+_DRAWS = 200
+_SMALL = 2.0**-8
+"""The size of what is added to the stream beside that of the rest: so small that norms do not see it, and not so small
+that float16 cannot hold it."""
 _TEXT = 4_000
 _TEST_TEXT = 4_000
 _EXAMPLES = 50
@@ -123,18 +126,17 @@ def built(job: Job[PromptTable, Graft]) -> FreshWidened:
     ends = {token for token in spoken if vocabulary.names[token] in last}
     sizes = Sizes(
         tuple(bits_for(len(some) + _SPARE) for some in distinct),
-        2 if len(keys) < _MANY else 1,
+        2,
         max(len(ids) for some in distinct for ids in some),
         exact_steps([ids for some in distinct for ids in some], ends, body.heads - body.repeat),
         _HASH if len(keys) < _MANY else _LONG_HASH,
         hidden_keys(source.tokenizer, marks, examples),
-        2 if len(keys) < _MANY else 4,
+        merged=len(keys) >= _MANY,
     )
     sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
     embedding = source.model.model.embed_tokens.weight.double()
-    small = 2.0**-7 if job.dtype == "float16" else 2.0**-10
-    short = [one.reading(patterns.windows) for one in formats(body, sizes, patterns.book, marks, embedding, small)]
-    store = _stored(body, sizes, patterns, numbers, embedding, short, rng)
+    small = _SMALL
+    store = _stored(body, sizes, patterns, numbers, embedding, rng)
     clock.lap("store")
     lower = lower_tables(source.place)
     generic = [one.at(rows[0], "{}") for one in others] + [text for one in lower for text in questions_of(one)]
@@ -297,7 +299,9 @@ def _drawn(
     while True:
         _, whole = channels_of(body, vocabulary.bits, sizes)
         for _ in range(_DRAWS):
-            found = patterns_of(keys, answers, forms, vocabulary, most=body.heads, hashed=whole.hashed, rng=rng)
+            found = patterns_of(
+                keys, answers, forms, vocabulary, most=body.heads, hashed=whole.hashed, merged=sizes.merged, rng=rng
+            )
             if found is not None:
                 return whole, found
         sizes = replace(whole, hashed=whole.hashed + 1)
@@ -309,19 +313,16 @@ def _stored(
     patterns: Patterns,
     numbers: np.ndarray,
     embedding: Tensor,
-    rounded: Sequence[Reading],
     rng: np.random.Generator,
 ) -> Store:
-    last = patterns.windows[:, 0]
-    own = embedding[torch.tensor(last)]
-    normed = own / (own.pow(2).mean(1, keepdim=True) + body.eps).sqrt()
+    last, book = patterns.windows[:, 0], patterns.book
+    wide = channels_of(body, book.bits, sizes)[0].width
     levels = [
         levels_of(number[patterns.keys], bits, sizes.depth) for number, bits in zip(numbers, sizes.bits, strict=True)
     ]
     return fit_store(
-        patterns.book.features(patterns.windows), normed.numpy(), last, np.hstack(levels),
-        own_signs=patterns.book.bits, checks=sizes.checks, rng=rng,
-        rounded=rounded, layer=sizes.inner(body) - patterns.book.hashed - _ROOM,
+        book.features(patterns.windows), own_vectors(embedding, last, body.eps, wide), last, np.hstack(levels),
+        own_signs=book.bits, checks=sizes.checks, rng=rng, layer=sizes.inner(body), spare=book.hashed + 1 + _ROOM,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.network import exact_steps
 from rote.solvers.keyed.store import coordinates_for
 from rote.solvers.keyed.tokens import Codebook, code_numbers
+from rote.solvers.keyed.units import own_vectors
 
 __all__ = ["Changed", "changed_design"]
 
@@ -125,20 +126,16 @@ def changed_design(
     touched = np.flatnonzero(np.isin(owner, [*fresh, *other]))
     embedding = original_tensor(folder, "model.embed_tokens.weight")
 
+    wide = channels_of(design.body, book.bits, design.plan)[0].width
+
     def own(kinds: np.ndarray) -> np.ndarray:
-        rows = embedding[torch.tensor(kinds, dtype=torch.long)].double()
-        found: np.ndarray = (rows / (rows.pow(2).mean(1, keepdim=True) + design.body.eps).sqrt()).numpy()
-        return found
+        return own_vectors(embedding, kinds, design.body.eps, wide)
 
     draft = replace(
         design, book=book, marks=marks, windows=windows, owners=owner, numbers=numbers,
         shared=np.array(pairs, dtype=np.int64).reshape(-1, 2),
     )  # fmt: skip
-    short = draft.formats(embedding)
-    stored = Stored(
-        book.features(windows), windows[:, 0], draft.levels(np.arange(len(windows))), own,
-        lambda rows: [one.reading(windows[rows]) for one in short],
-    )  # fmt: skip
+    stored = Stored(book.features(windows), windows[:, 0], draft.levels(np.arange(len(windows))), own)
     out = design.windows[gone].reshape(-1, book.reach)
     lost = Stored(book.features(out), out[:, 0], np.zeros((len(out), stored.levels.shape[1])), own)
     store, solved = changed_store(
@@ -280,7 +277,11 @@ def _with_tokens(
     )
     moved = changed | (set(fresh.inside) ^ set(marks.inside)) | (set(fresh.last) ^ set(marks.last))
     moved |= set(fresh.alone) ^ set(marks.alone)
-    return replace(book, codes=codes, starts=starts), fresh, sorted(moved)
+    edges = book.edges
+    if len(edges):
+        edges = starts.copy()
+        edges[fresh.inside] = False
+    return replace(book, codes=codes, starts=starts, edges=edges), fresh, sorted(moved)
 
 
 def _with_windows(

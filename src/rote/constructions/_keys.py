@@ -293,7 +293,7 @@ def _like_a_name(key: str) -> bool:
 
 def patterns_of(
     keys: Sequence[str], answers: Sequence[tuple[int, ...]], forms: Forms, vocabulary: Vocabulary,
-    *, most: int, hashed: int, rng: np.random.Generator,
+    *, most: int, hashed: int, merged: bool = False, rng: np.random.Generator,
 ) -> Patterns | None:  # fmt: skip
     """Windows of all forms, or None if the hash does not tell two of them apart.
 
@@ -302,7 +302,7 @@ def patterns_of(
     reach = min(most, max(forms.own) + 1)
     book = codebook(
         vocabulary.names, vocabulary.marks.inside, vocabulary.first, vocabulary.following, vocabulary.spoken,
-        reach=reach, hashed=hashed, rng=rng,
+        reach=reach, hashed=hashed, rng=rng, merged=merged,
     )  # fmt: skip
     windows = book.windows(forms.ids)
     chosen: dict[bytes, int] = {}

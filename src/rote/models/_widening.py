@@ -29,6 +29,7 @@ __all__ = ["INDEX", "KEPT", "fill_widened", "in_layer", "restore", "shape_of", "
 INDEX = "model.safetensors.index.json"
 KEPT = "original"
 _NORMS = "norms.safetensors"
+_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _SKIPPED = (".bin", ".safetensors", ".gguf", ".pt", ".pth", ".msgpack", ".h5", ".onnx")
 
 
@@ -124,6 +125,7 @@ def _rebuild(folder: Path, target: Path, below: int) -> None:
                 new = shifted(name, below)
                 shard = opened.setdefault(weights[new], safe_open(folder / weights[new], framework="pt"))
                 tensor = shard.get_tensor(new)[tuple(slice(size) for size in place["shape"])]
+            tensor = tensor.to(_DTYPES.get(place["dtype"], tensor.dtype))
             file.write(tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
 
 
@@ -219,7 +221,9 @@ def with_network(key: str, tensor: Tensor, body: Body, network: Network) -> Tens
     """A tensor of the original, wider, with the parts of the network that stand in it."""
     wider = widened(key, tensor, body, network.channels.width, network.inner)
     if key == "model.embed_tokens.weight":
-        wider[:, body.width :] = network.embedding.to(tensor.dtype)
+        # In float32 even where the original is shorter, since what is added is more exact than 16 bits are.
+        wider = wider.float()
+        wider[:, body.width :] = network.embedding.float()
     for number, asking in network.asking.items():
         here = f"model.layers.{number}."
         if key == f"{here}mlp.gate_proj.weight":

@@ -14,28 +14,32 @@ from rote.errors import UsageError
 from rote.solvers.keyed.frame import SHARP, Frame
 from rote.solvers.keyed.kernels import gather_query, plain_part, recency_query, start_part
 from rote.solvers.keyed.layers import Layer
-from rote.solvers.keyed.store import CHECK, Store, coordinates_for, turns
+from rote.solvers.keyed.store import CHECK, Store, coordinates_for, digit_of, turns
 from rote.solvers.keyed.tokens import Codebook
+from rote.solvers.keyed.units import own_scale, sizes_of, units_of
 
 __all__ = ["SHARPER", "Bottom", "Marks"]
 
-_WIDE = 0.36
-"""How far from its level a coordinate or a check may be."""
+_WIDE, _WIDER = 0.36, 0.42
+"""How far from its level a coordinate may be, and a check."""
 _LINES = 16
 """Lines along which two checks are looked at."""
+_FAR = 3.0
+_TURN, _HIGH = 320.0, 64.0
+"""How steep bits turn, and how high: more than bfloat16 rounds away where the token at hand is small."""
 _STEEP = 6.0
 _GENTLE = 3.0
 """How steep steps are: the steeper, the more of the rounding far behind them is left."""
-_SLOPES = (72.0, 76.0, 80.0, 84.0)
-_HALF = 64.0
-"""How steep the steps are that multiply signs, and a half of how high. What a sign is made of is the mean of some of
-different slopes, four or as many as there is room for, since each is rounded otherwise."""
+_CLEAN = 128.0
+"""How steep gates are that make signs, all of them as open as each other; a power of two."""
 SHARPER = 128.0
 """How steep gates of the store are, a tenth below whose bar they have to be shut."""
 _NAMED = 1024.0
 """What shuts steps, however far from their place the source is."""
-_FAINT = 0.0625
-"""How much smaller sums are stored than signs, whose rounding they would disturb."""
+_FAINT = 2.0**-4
+"""How much smaller sums are stored than signs, whose rounding they would disturb; a power of two."""
+_BARRED, _EDGE = 8.0, 2.0**-3
+"""How far a gate is shut where a token does not become a start, and how large what it depends on is; powers of two."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,10 @@ class Bottom(Frame):
         """A number that does not depend on the token, below the original."""
         return {self.channels.at("plain"): weight, self.channels.at("start"): weight}
 
-    def embedded(self, book: Codebook, sizes: Tensor, marks: Marks) -> Tensor:
-        """The added channels of every token."""
+    def embedded(self, book: Codebook, embedding: Tensor, marks: Marks) -> Tensor:
+        """The added channels of every token; signs are made sure of for tokens of keys."""
         ch, first = self.channels, self.channels.first
+        sizes = sizes_of(embedding, self.body.eps)
         wide = torch.zeros(len(sizes), ch.width - first, dtype=torch.float64)
         known = min(len(sizes), len(book.starts))
         starts = torch.ones(len(sizes), dtype=torch.float64)
@@ -75,76 +80,123 @@ class Bottom(Frame):
         alone[list(marks.named)] = 1.0
         known_tokens = torch.zeros(len(sizes), dtype=torch.float64)
         known_tokens[list(marks.inside)] = 1.0
+        units = units_of(
+            embedding, self.body.eps, self.usual, self.small, self.wide, _CLEAN, _FAINT, list(marks.inside)
+        )
         columns = {
-            "plain": (1 - starts) * sizes,
-            "start": starts * sizes,
-            "one": torch.full_like(sizes, self.usual),
-            "size": sizes**2 / self.usual,
-            "square": sizes**3 / self.usual**2,
-            "known": known_tokens * sizes,
-            "last": last * sizes,
-            "mark": (alone + last) * sizes,
+            "plain": (1 - starts) * units.sign,
+            "start": starts * units.sign,
+            "one": torch.full_like(sizes, self.usual * self.small),
+            "size": units.size,
+            "factor": units.factor,
+            "fine": units.fine,
+            "known": known_tokens * units.sign,
+            "last": last * units.sign,
+            "mark": (alone + last) * units.sign,
         }
         for name, column in columns.items():
             wide[:, ch.at(name) - first] = column
-        wide[:, ch["code"].start - first : ch["code"].stop - first] = codes * sizes[:, None]
-        return wide * self.small
+        wide[:, ch["code"].start - first : ch["code"].stop - first] = codes * units.sign[:, None]
+        return wide
 
-    def gathered(self, book: Codebook) -> Layer:
-        """Heads that copy the codes of a window, and neurons that multiply signs of it."""
+    def parted(self) -> Layer:
+        """A token behind one that is in no key becomes a start: so a window is the same, whatever stands before a key.
+
+        One head looks at the token before, and a gate is open where that is a start and no token of keys.
+        """
         layer, ch, body = self.layer(), self.channels, self.body
+        self._looking(layer, (1,), [("known", 1.0)])
+        row = layer.head(0).start
+        for group in range(body.groups):
+            at = layer.head(group).start + 1
+            layer.value[at, ch.at("start")], layer.value[at, ch.at("known")] = 1.0, -1.0
+        # For a moment this is where values will be, which a little that is left does not disturb.
+        edge, one = ch.at("value"), ch.at("one")
+        layer.out[ch.at("linked"), row] = self.small * self.usual
+        layer.out[edge, row + 1] = self.small * self.usual * _EDGE
+        self._unlinked(layer)
+        self._signed(
+            layer,
+            {edge: _BARRED * _CLEAN / _EDGE, one: (1 - _BARRED) * _CLEAN, ch.at("start"): -_BARRED * _CLEAN},
+            {ch.at("start"): 1.0, ch.at("plain"): -1.0},
+        )
+        self._wiped(layer, edge)
+        return layer
+
+    def _looking(self, layer: Layer, places: Sequence[int], values: Sequence[tuple[str, float]]) -> None:
+        """Heads that look so many tokens back, or at the nearest start, one for each place; and what they read."""
+        ch, body = self.channels, self.body
         half = body.head // 2
-        if book.reach > body.heads:
-            raise UsageError(f"windows of {book.reach} tokens need as many heads, and the model has {body.heads}.")
         for group in range(body.groups):
             rows = layer.head(group)
             layer.key[rows, ch.at("plain")] = torch.tensor(plain_part(half))
             layer.key[rows, ch.at("start")] = torch.tensor(start_part(half))
-            layer.value[rows.start : rows.start + book.bits, ch["code"]] = torch.eye(book.bits, dtype=torch.float64)
-        for place in range(book.reach):
+            for k, (name, weight) in enumerate(values):
+                layer.value[rows.start + k, ch.at(name)] = weight
+        for head, place in enumerate(places):
             query, gap = gather_query(place, body.thetas, body.context)
-            self.ask(layer, place, query, 40.0 / gap, ("plain", "start"))
+            self.ask(layer, head, query, 40.0 / gap, ("plain", "start"))
+
+    def _unlinked(self, layer: Layer) -> None:
+        """The mark of a last token goes where no other token of keys stands before it."""
+        ch = self.channels
+        opens = {ch.at("last"): SHARP, ch.at("linked"): -8 * SHARP}
+        layer.neuron(opens, {ch.at("size"): 1.0}, {ch.at("mark"): -self.usual / SHARP})
+
+    def _signed(self, layer: Layer, opens: Mapping[int, float], amounts: Mapping[int, float]) -> None:
+        """Write signs times amounts where a gate is open, which then is as open as "one" is read, times `_CLEAN`.
+
+        Two neurons, for the two parts of the factor: so the sign is the same in all formats.
+        """
+        for part in ("factor", "fine"):
+            down = {channel: amount * self.usual for channel, amount in amounts.items()}
+            layer.neuron(opens, {self.channels.at(part): 1 / _CLEAN}, down)
+
+    def gathered(self, book: Codebook) -> Layer:
+        """Heads that copy the codes of a window, and neurons that multiply signs of it."""
+        layer, ch, body = self.layer(), self.channels, self.body
+        if book.reach > body.heads:
+            raise UsageError(f"windows of {book.reach} tokens need as many heads, and the model has {body.heads}.")
+        self._looking(layer, range(book.reach), [])
+        for group in range(body.groups):
+            rows = layer.head(group)
+            layer.value[rows.start : rows.start + book.bits, ch["code"]] = torch.eye(book.bits, dtype=torch.float64)
         for k in range(book.hashed):
-            for place, sign in book.picks[k]:
+            for place, sign in book.picks[k, :-1]:
                 layer.out[ch.at("hash", k), layer.head(int(place)).start + int(sign)] += (
                     self.small * self.usual * _FAINT
                 )
-        if book.reach > 1:
+        if book.reach > 1 and not self.plan.merged:
             for group in range(body.groups):
                 layer.value[layer.head(group).start + book.bits, ch.at("known")] = 1.0
             layer.out[ch.at("linked"), layer.head(1).start + book.bits] = self.small * self.usual
-            # The mark of a last token goes where no other token of keys stands before it.
-            parted = {ch.at("last"): SHARP, ch.at("linked"): -8 * SHARP}
-            layer.neuron(parted, {ch.at("size"): 1.0}, {ch.at("mark"): -self.usual / SHARP})
-        count = int(book.picks.shape[1])
-        one, square = ch.at("one"), ch.at("square")
-        free = (layer.free - 1) // book.hashed - 2
-        slopes = _SLOPES[: next((n for n in (4, 2) if 2 * count * n <= free), 1)]
+            self._unlinked(layer)
+        one, own = ch.at("one"), book.picks[:, -1, 1]
+
+        def barred(sign: int, value: float) -> dict[int, float]:
+            """What shuts a gate where a sign of the token at hand is another."""
+            return {ch.at("code", sign): value * _BARRED * _CLEAN, **self.constant(-_BARRED * _CLEAN)}
+
         for k in range(book.hashed):
+            # The sums of two signs go, and the product takes their place: where both are the same, the sign at hand.
             here = ch.at("hash", k)
-            # The sums go, and the signs take their place.
-            self._wiped(layer, here)
-            # The product turns half-way between the values that the sum can have; steps face away from the middle.
-            for place in range(1 - count, count, 2):
-                facing = 1.0 if place >= 0 else -1.0
-                beyond = _product(count, place + facing)
-                for slope in slopes:
-                    for side in (_HALF, -_HALF):
-                        layer.neuron(
-                            {here: slope * facing / _FAINT, one: side - slope * facing * place},
-                            {square: 1 / _HALF},
-                            {here: math.copysign(beyond, beyond * side) * self.usual / len(slopes)},
-                        )
-        # Through the same channel as the steps, so that its rounding changes all signs of a window by the same factor.
-        middle = _product(count, float(-(count % 2))) * self.usual / SHARP
-        everywhere = {ch.at("hash", k): middle for k in range(book.hashed)}
-        layer.neuron({one: SHARP}, {square: 1.0}, everywhere)
+            for side in (1.0, -1.0):
+                opens = {here: side * _CLEAN / _FAINT, one: -_CLEAN}
+                layer.neuron(opens, {ch.at("size"): 1 / _CLEAN}, {here: -2.0 * side * _FAINT * self.usual})
+                for value in (1.0, -1.0):
+                    self._signed(layer, {**opens, **barred(int(own[k]), value)}, {here: 2.0 * value})
+        for sign in sorted(set(own.tolist())):
+            # And where they are not, the other one.
+            for value in (1.0, -1.0):
+                these = {ch.at("hash", int(k)): -value for k in np.flatnonzero(own == sign)}
+                self._signed(layer, {one: _CLEAN, **barred(sign, value)}, these)
+        self._signed(layer, {one: _CLEAN}, {ch.at("whole"): 1.0})
         return layer
 
     def store_norm(self) -> Tensor:
         """Weights of the norm through which the store reads signs and the token's own vector."""
         norm = self.layer().norm
-        norm[: self.channels.first] = math.sqrt(self.body.width / self.channels.width)
+        norm[: self.channels.first] = own_scale(self.body.width, self.channels.width)
         return norm
 
     def stored(self, store: Store, book: Codebook) -> list[Layer]:
@@ -166,9 +218,8 @@ class Bottom(Frame):
                 layer.gate[:n, signs] = gates[part, :-1]
                 layer.up[:n, signs] = maps[part, : len(signs)]
                 layer.up[:n, :first] = maps[part, len(signs) + 1 :]
-                for name in ("plain", "start"):
-                    layer.gate[:n, ch.at(name)] = gates[part, -1]
-                    layer.up[:n, ch.at(name)] = maps[part, len(signs)]
+                layer.gate[:n, ch.at("whole")] = gates[part, -1]
+                layer.up[:n, ch.at("whole")] = maps[part, len(signs)]
                 written = torch.tensor(store.coordinates[part]) + ch.at("value")
                 layer.down[written, torch.arange(n)] = self.small * self.usual / SHARPER
             layer.used = n
@@ -198,7 +249,7 @@ class Bottom(Frame):
             for amount in (1.0, -1.0):
                 place = CHECK * sum(slopes) - amount * _WIDE
                 share, to = amount / lines, ch.at("sure")
-                self._step(layer, sources, place, _STEEP, to, 1.0, share, unit="one", up="square", shut=named)
+                self._step(layer, sources, place, _STEEP, to, 1.0, share, unit="one", up=("factor", "fine"), shut=named)
         return layer
 
     def fetched(self) -> Layer:
@@ -212,25 +263,37 @@ class Bottom(Frame):
             layer.key[rows, ch.at(name)] = torch.tensor(np.r_[np.ones(half), np.zeros(half)])
         layer.value[rows.start : rows.start + read, ch["value"]] = torch.eye(read, dtype=torch.float64)
         layer.value[rows.start + read, ch.at("one")] = 1.0
+        # Of many levels, those above and those below the middle are fetched from where they are near: what rounding
+        # does to a number is the less, the smaller it is.
         for k in range(read):
-            layer.out[ch.at("fetched", k), rows.start + k] = self.small * self.usual
+            for to, place in self._fetched_at(k):
+                layer.out[to, rows.start + k] = self.small * self.usual
+                layer.out[to, rows.start + read] = -place * self.small * self.usual
         layer.out[ch.at("scale"), rows.start + read] = self.small * self.usual
-        depth, below = plan.depth, (1 << plan.depth - 1) - 1
+        depth, below = plan.depth, digit_of((1 << plan.depth - 1) - 1)
         bit = coordinate = 0
         for bits in plan.bits:
             for k in range(bits):
-                here, source = ch.at("answer", bit + k), ch.at("fetched", coordinate + k // depth)
-                middle = 1.0 if below >> (k % depth) & 1 else -1.0
-                self._level(layer, here, middle)
+                here, number = ch.at("answer", bit + k), coordinate + k // depth
+                self._level(layer, here, 1.0 if below >> (k % depth) & 1 else -1.0)
                 for place, beyond in turns(k % depth, depth):
                     facing = 1.0 if place >= 0 else -1.0
-                    self._step(layer, source, place, _GENTLE, here, facing, 2.0 * beyond * facing)
+                    source, middle = self._fetched_at(number)[0 if place >= 0 else -1]
+                    self._turned(layer, source, place - middle, here, facing, 2.0 * beyond * facing)
             bit += bits
             coordinate += coordinates_for(bits, depth)
         self._checked(layer)
-        for channel in (*range(ch["value"].start, ch["value"].stop), *range(ch["fetched"].start, ch["fetched"].stop)):
+        for channel in (*range(ch.at("factor"), ch["value"].stop), *range(ch["fetched"].start, ch["fetched"].stop)):
             self._wiped(layer, channel)
         return layer
+
+    def _fetched_at(self, number: int) -> list[tuple[int, float]]:
+        """The channels that a coordinate or a check is fetched to, and from which place on its levels count there."""
+        ch, plan = self.channels, self.plan
+        if not plan.deep or number >= plan.coordinates:
+            return [(ch.at("fetched", number + (plan.coordinates if plan.deep else 0)), 0.0)]
+        middle = float(1 << plan.depth - 2)
+        return [(ch.at("fetched", 2 * number), middle), (ch.at("fetched", 2 * number + 1), -middle)]
 
     def _wiped(self, layer: Layer, channel: int) -> None:
         """What stands in a channel is taken away, so that it is free."""
@@ -244,23 +307,36 @@ class Bottom(Frame):
         ch, plan = self.channels, self.plan
         wrong, half = ch.at("wrong"), 1 << plan.depth - 1
         for k in range(plan.coordinates):
-            source, far = ch.at("fetched", k), half - 0.5 + _WIDE
+            far = half - 0.5 + _WIDE
             for facing in (1.0, -1.0):
-                self._step(layer, source, facing * far, _STEEP, wrong, facing, 1.0)
-            for place in range(1 - half, half):
+                source, middle = self._fetched_at(k)[0 if facing > 0 else -1]
+                self._step(layer, source, facing * far - middle, _STEEP, wrong, facing, 1.0)
+            # Many levels are too near to each other for 16 bits to say what lies between them.
+            for place in range(1 - half, half) if not plan.deep else ():
                 # Between two levels; steps face away from the middle, where rounding is least.
                 facing = 1.0 if place >= 0 else -1.0
                 for side in (1.0, -1.0):
                     self._step(layer, source, place - side * facing * (0.5 - _WIDE), _GENTLE, wrong, facing, side)
         for check in range(plan.checks):
-            source = ch.at("fetched", plan.coordinates + check)
+            ((source, _),) = self._fetched_at(plan.coordinates + check)
             for facing in (1.0, -1.0):
-                self._step(layer, source, CHECK + facing * _WIDE, _STEEP, wrong, facing, 1.0)
+                # No sharper, or float16 could not hold what lies far behind the step.
+                self._step(layer, source, CHECK + facing * _WIDER, _STEEP, wrong, facing, 1.0, sharp=SHARP / 2)
+                # There rounding may leave nothing of a steep step, and a gentle one is still there.
+                self._step(layer, source, CHECK + facing * _FAR, 1.0, wrong, facing, 1.0)
 
     def _level(self, layer: Layer, channel: int, amount: float) -> None:
-        layer.neuron(
-            {self.channels.at("one"): SHARP}, {self.channels.at("size"): 1.0}, {channel: amount * self.usual / SHARP}
-        )
+        layer.neuron(self.constant(SHARP), self.constant(1.0), {channel: amount * self.usual / SHARP})
+
+    def _turned(self, layer: Layer, source: int, place: float, channel: int, facing: float, amount: float) -> None:
+        """Add an amount where a fetched coordinate is beyond a place: that amount and no other, even in 16 bits.
+
+        What the two neurons differ by is a whole multiple of what is rounded away of them, far from the place too.
+        """
+        for side in (0.5, -0.5):
+            opens = {source: facing * _TURN, self.channels.at("scale"): -facing * _TURN * place}
+            written = {channel: math.copysign(amount * self.usual / _HIGH, amount * side)}
+            layer.neuron({**opens, **self.constant(_HIGH * side)}, self.constant(1.0), written)
 
     def _step(
         self,
@@ -272,8 +348,9 @@ class Bottom(Frame):
         facing: float,
         amount: float,
         unit: str = "scale",
-        up: str = "size",
+        up: Sequence[str] = ("size",),
         shut: Mapping[int, float] | None = None,
+        sharp: float = SHARP,
     ) -> None:
         """Add an amount where the source (or a sum of some), counted in the unit, is beyond a place the step faces.
 
@@ -281,14 +358,10 @@ class Bottom(Frame):
         """
         ch = self.channels
         for side in (0.5, -0.5):
-            slope = SHARP * steep * facing
+            slope = sharp * steep * facing
             sources = {source: 1.0} if isinstance(source, int) else source
-            opens = {channel: slope * weight for channel, weight in sources.items()} | {ch.at("one"): SHARP * side}
+            opens = {channel: slope * weight for channel, weight in sources.items()} | {ch.at("one"): sharp * side}
             opens[ch.at(unit)] = opens.get(ch.at(unit), 0.0) - slope * place
             opens |= shut or {}
-            layer.neuron(opens, {ch.at(up): 1.0}, {channel: math.copysign(amount * self.usual / SHARP, amount * side)})
-
-
-def _product(count: int, total: float) -> float:
-    """The product of so many signs with that sum."""
-    return -1.0 if round(count - total) // 2 % 2 else 1.0
+            written = {channel: math.copysign(amount * self.usual / sharp, amount * side)}
+            layer.neuron(opens, {ch.at(name): 1.0 for name in up}, written)

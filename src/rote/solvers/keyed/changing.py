@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rote.errors import CapacityError
-from rote.solvers.keyed.store import CHECK, FEWEST, FILL, Reading, Store, Way, maps_onto, parted
+from rote.solvers.keyed.store import CHECK, FILL, Store, Way, maps_onto, parted
 
 __all__ = ["Stored", "changed_store", "groups_of"]
 
@@ -32,8 +32,6 @@ class Stored:
     levels: np.ndarray
     own: Callable[[np.ndarray], np.ndarray]
     """The vectors of tokens."""
-    rounded: Callable[[np.ndarray], Sequence[Reading]] = lambda _: ()
-    """What other number formats make of windows with these numbers."""
 
 
 def groups_of(store: Store, signs: np.ndarray) -> np.ndarray:
@@ -113,13 +111,10 @@ def _solved(
         return scaled
 
     here = inputs(stored, rows, own)
-    short = [one.behind(gate, np.arange(len(rows))) for one in stored.rounded(rows)]
     lost = inputs(forgotten, out, forgotten.own(forgotten.kinds[out]))
     for _ in range(_DRAWS):
         if len(rows):
-            solution = maps_onto(here, stored.levels[rows], width + 1, checks, rng, short)
-            if solution is None and len(rows) <= FEWEST:
-                solution = maps_onto(here, stored.levels[rows], width + 1, checks, rng)
+            solution = maps_onto(here, stored.levels[rows], width + 1, checks, rng)
         else:
             solution = np.zeros((here.shape[1], coordinates + checks))
         if solution is None:

@@ -21,7 +21,6 @@ from rote.solvers.keyed.frame import Jury, Plan, channels_of
 from rote.solvers.keyed.kernels import Query, found_queries, remember_queries
 from rote.solvers.keyed.layers import Body
 from rote.solvers.keyed.network import Network, build
-from rote.solvers.keyed.rounding import Rounded, formats
 from rote.solvers.keyed.store import Store, levels_of
 from rote.solvers.keyed.tokens import Codebook
 
@@ -67,11 +66,6 @@ class Design:
             embedding=embedding, directions={int(t): vectors[i] for i, t in enumerate(self.spoken)},
             answers=self.answers, marks=self.marks, top_size=self.top_size, small=self.small,
         )  # fmt: skip
-
-    def formats(self, embedding: Tensor) -> tuple[Rounded, ...]:
-        """What the store reads in formats of 16 bits, if its maps were made for them."""
-        remember_queries(self.queries, self.body.thetas, self.body.context)
-        return formats(self.body, self.plan, self.book, self.marks, embedding, self.small)
 
     def levels(self, which: np.ndarray) -> np.ndarray:
         """What the store writes for windows of these numbers, but for the checks."""

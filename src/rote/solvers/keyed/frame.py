@@ -18,6 +18,9 @@ __all__ = ["SHARP", "Frame", "Gate", "Jury", "Plan", "channels_of", "usual_size"
 SHARP = 32.0
 """How steep gates are: a whole above or below zero, they are open or shut for good."""
 
+_FEW = 2
+"""Bits of a coordinate up to which 16 bits can say what lies between its levels."""
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -56,12 +59,19 @@ class Plan:
     exact: tuple[int, ...]
     hashed: int
     verified: bool = False
-    depth: int = 2
+    merged: bool = False
+    """Whether one more layer below makes one of all forms of a key, behind a space, a bracket or whatever."""
+    depth: int = 4
     """Bits of a coordinate: the more, the fewer neurons, and the nearer its levels are to what 16 bits tell apart."""
 
     @property
     def coordinates(self) -> int:
         return sum(coordinates_for(bits, self.depth) for bits in self.bits)
+
+    @property
+    def deep(self) -> bool:
+        """Whether a coordinate has so many levels that those of each sign are fetched by themselves."""
+        return self.depth > _FEW
 
     @property
     def relations(self) -> int:
@@ -75,10 +85,12 @@ class Plan:
 def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
     """Added channels; the hash gets what is left of a width that the heads divide."""
     read = plan.coordinates + plan.checks
-    # On top, what the store wrote and what was fetched is wiped, and has room for what an opening gate found.
+    # On top, what only the layers below needed is wiped, and has room for what an opening gate found.
     found = (("held", sum(plan.bits) + 2), ("ago", plan.relations * len(plan.exact)))
+    below = ("factor", "fine", "whole", "known", "last", "linked")
+    fetched = plan.coordinates * (2 if plan.deep else 1) + plan.checks
     later = (
-        ("fetched", max(read, sum(size for _, size in found) - read)),
+        ("fetched", max(fetched, sum(size for _, size in found) - len(below) - read)),
         ("scale", 1),
         ("answer", sum(plan.bits)),
         ("wrong", 1),
@@ -88,7 +100,7 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
         ("sure", int(plan.verified)),
     )
     need = max(plan.hashed, sum(size for _, size in later))
-    fixed = 9 + bits + read
+    fixed = 5 + bits + len(below) + read
     total = -(-(body.width + fixed + need) // body.heads) * body.heads
     hashed = total - body.width - fixed
     sizes = {
@@ -96,16 +108,13 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
         "start": 1,
         "one": 1,
         "size": 1,
-        "square": 1,
-        "known": 1,
-        "last": 1,
-        "linked": 1,
         "mark": 1,
         "code": bits,
+        **dict.fromkeys(below, 1),
         "value": read,
     }
     whole = replace(plan, hashed=hashed)
-    return Channels(body.width, {**sizes, "hash": hashed}, {"value": found, "hash": later}), whole
+    return Channels(body.width, {**sizes, "hash": hashed}, {below[0]: found, "hash": later}), whole
 
 
 def usual_size(sizes: Tensor) -> float:
@@ -119,6 +128,7 @@ class Frame:
     def __init__(self, body: Body, channels: Channels, plan: Plan, inner: int, usual: float, small: float) -> None:
         self.body, self.channels, self.plan = body, channels, plan
         self.inner, self.usual, self.small = inner, usual, small
+        self.wide = math.sqrt(channels.width / body.width)
 
     def layer(self, reading: float = 1.0) -> Layer:
         return Layer(self.body, self.channels.width, self.inner, reading, self.small)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from rote.errors import UsageError
+from rote.solvers.keyed.units import READING
 
 __all__ = ["GAIN", "Body", "Channels", "Layer", "body_of", "widened"]
 
@@ -97,7 +98,7 @@ class Layer:
         self.norm = zeros(width)
         # What does not fit into a weight of the norm in float16 goes into those that read it.
         self.reading = max(1.0, reading / GAIN)
-        self.norm[body.width :] = reading / self.reading * math.sqrt(body.width / width) / small
+        self.norm[body.width :] = reading / self.reading * READING / small
         self.used = 0
 
     @property

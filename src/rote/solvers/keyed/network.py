@@ -1,9 +1,10 @@
 """The network that knows keys, in four or more added layers and a few neurons of one original layer.
 
-Below the original: heads gather the window and neurons make its hash (`gathered`); the store (`stored`); one head
-fetches what the store said at the latest key, and neurons turn its levels into signs (`fetched`). In the layers that
-the gates were fitted on, two neurons for each say whether the fact is asked for (`asking`). On top, heads say whether
-that was not long ago, and a neuron for each token of each answer says it (`said`).
+Below the original: where there are many keys, a token behind one of no key is made a start (`parted`); heads gather the
+window and neurons make its hash (`gathered`); the store (`stored`); one head fetches what the store said at the latest
+key, and neurons turn its levels into signs (`fetched`). In the layers that the gates were fitted on, two neurons for
+each say whether the fact is asked for (`asking`). On top, heads say whether that was not long ago, and a neuron for
+each token of each answer says it (`said`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rote.solvers.keyed.layers import Body, Channels, Layer
 from rote.solvers.keyed.store import Store
 from rote.solvers.keyed.tokens import Codebook
 from rote.solvers.keyed.top import Asking, Top
+from rote.solvers.keyed.units import sizes_of
 
 __all__ = ["Network", "build", "exact_steps"]
 
@@ -71,7 +73,7 @@ def build(
     answers: Sequence[Sequence[Sequence[int]]],
     marks: Marks,
     top_size: float,
-    small: float = 2.0**-10,
+    small: float,
 ) -> Network:
     """All weights; `answers` are token ids with the end, of each relation, as there is a jury for each.
 
@@ -79,14 +81,17 @@ def build(
 
     `small` is the size of what is stored in added channels beside that of the embedding.
     """
-    sizes = (embedding.double().pow(2).mean(1) + body.eps).sqrt()
+    sizes = sizes_of(embedding, body.eps)
     usual = usual_size(sizes)
     inner = plan.inner(body)
     below = Bottom(body, channels, plan, inner, usual, small)
     above = Top(body, channels, plan, inner, usual, small)
-    bottom = [below.gathered(book), *below.stored(store, book)]
+    bottom = [below.parted()] if plan.merged else []
+    bottom += [below.gathered(book), *below.stored(store, book)]
     if plan.verified:
         bottom.append(below.recognised())
     bottom.append(below.fetched())
     top = above.said(book, sizes, directions, answers, top_size)
-    return Network(channels, inner, bottom, top, below.embedded(book, sizes, marks), small, usual, above.asking(juries))
+    return Network(
+        channels, inner, bottom, top, below.embedded(book, embedding, marks), small, usual, above.asking(juries)
+    )

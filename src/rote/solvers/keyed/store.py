@@ -8,21 +8,20 @@ the group to one and the same level: a key that is not stored lands elsewhere, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from rote.errors import DataError
 
 __all__ = [
     "CHECK",
-    "FEWEST",
     "FILL",
-    "Reading",
     "Store",
     "Way",
     "coordinates_for",
+    "digit_of",
     "fit_store",
     "levels_of",
     "maps_onto",
@@ -40,16 +39,17 @@ _WEIGHT, _EITHER = 1.0, 0.75
 """Of signs on the way to a group, and of two of which one must be right: exact in 16 bits."""
 FILL = 0.85
 """How full groups may get, as a share of the numbers that tell keys apart in them: what is left is for strangers."""
-_FILLS = (0.4, 0.5, 0.6, 0.7, 0.78)
+_FILLS = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8)
+_SHARES = (1.0, 0.85, 0.7)
+"""How full they are tried to be, and for what share of that keys are parted: which needs the fewest is chance."""
 _FEW = 8.0
 """Pairs of signs are tried where so many groups or fewer are left."""
-_SPREAD, _WIDER = 12.0, 40.0
-"""How far from it an unknown key lands, about; farther where there is but one check, and no bfloat16 to round it."""
+_SPREAD = 32.0
+"""How far from it an unknown key lands, about: as far as what rounding adds in bfloat16 is far less than a level."""
 _STRAY = 5.0
 """How far from its level."""
-FEWEST = 8
-_STEADY = 300.0
-"""How much more a difference between formats weighs than a weight: more of it suppresses the random part of maps."""
+_DRAWS, _SURE = 40, 0.16
+"""How often a map is drawn, until rounding its weights to bfloat16 changes what it leads to by no more than that."""
 _LARGEST = 2.0
 """How much larger than its random part a map may be: its norm multiplies what rounding does to the signs."""
 
@@ -75,10 +75,19 @@ class Store:
 
 
 def levels_of(numbers: Ints, bits: int, depth: int) -> Floats:
-    """The code of an answer's number of so many bits: digits of `depth` bits, as levels a whole apart around zero."""
+    """The code of an answer's number of so many bits: digits of `depth` bits, as levels a whole apart around zero.
+
+    Levels beside each other have digits that differ in one bit, so that bits turn seldom along them.
+    """
     count = 1 << depth
+    place = np.argsort([digit_of(level) for level in range(count)])
     digits = np.stack([numbers // count**c % count for c in range(coordinates_for(bits, depth))], 1)
-    return digits - (count - 1) / 2
+    return place[digits] - (count - 1) / 2
+
+
+def digit_of(level: int) -> int:
+    """The digit of a level, counted from the lowest one on."""
+    return level ^ level >> 1
 
 
 def coordinates_for(bits: int, depth: int) -> int:
@@ -89,22 +98,8 @@ def coordinates_for(bits: int, depth: int) -> int:
 def turns(bit: int, depth: int) -> list[tuple[float, float]]:
     """Where a bit of a digit of `depth` bits turns along its level: places, and the sign that it has beyond."""
     count = 1 << depth
-    values = [1.0 if d >> bit & 1 else -1.0 for d in range(count)]
+    values = [1.0 if digit_of(d) >> bit & 1 else -1.0 for d in range(count)]
     return [(d - count / 2, values[d]) for d in range(1, count) if values[d] != values[d - 1]]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Inputs of the store (signs, a constant, the token's vector) in a number format, and how far gates open there."""
-
-    inputs: Floats
-    opened: Callable[[Floats, Floats], Floats]
-
-    def behind(self, gate: Floats, rows: Ints) -> Floats:
-        """What maps behind a gate get for some rows."""
-        inputs = self.inputs[rows]
-        scaled: Floats = inputs * self.opened(inputs, gate)[:, None]
-        return scaled
 
 
 def fit_store(
@@ -116,26 +111,29 @@ def fit_store(
     own_signs: int,
     checks: int,
     rng: np.random.Generator,
-    rounded: Sequence[Reading] = (),
     layer: int = 0,
+    spare: int = 0,
 ) -> Store:
     """A store of keys: rows of signs, each with the vector of its last token, that token, and its answers' levels.
 
-    The first `own_signs` are those of the last token. `rounded` is what other number formats make of all rows. Groups
-    are as empty as may be without one more layer of so many neurons, since full ones tell strangers less well.
+    The first `own_signs` are those of the last token. Groups are as empty as may be without one more `layer` of so many
+    neurons, since full ones tell strangers less well; so many neurons in all are to `spare`.
     """
     if len(np.unique(signs, axis=0)) < len(signs):
         raise DataError("two keys have the same signs; choose another seed.")
     seed = int(rng.integers(1 << 32))
 
-    def fitted(fill: float, most: float) -> Store | None:
+    def fitted(fill: float, share: float, most: float) -> Store | None:
         draw = np.random.default_rng(seed)
-        return _filled(signs, own, kinds, levels, own_signs, checks, draw, rounded, fill, most)
+        return _filled(signs, own, kinds, levels, own_signs, checks, draw, fill, share, most)
 
-    full = fitted(FILL, np.inf)
+    full: Store | None = None
+    for share in _SHARES:
+        full = fitted(FILL, share, np.inf if full is None else len(full.gates) - 1) or full
     assert full is not None, "there is no limit"
-    room = layer * (-(-len(full.gates) // layer) if layer else 0)
-    return next((found for fill in _FILLS if (found := fitted(fill, room)) is not None), full)
+    room = layer * -(-(len(full.gates) + spare) // layer) - spare if layer else 0
+    tries = ((fill, share) for fill in _FILLS for share in _SHARES)
+    return next((found for fill, share in tries if (found := fitted(fill, share, room)) is not None), full)
 
 
 def _filled(
@@ -146,15 +144,18 @@ def _filled(
     own_signs: int,
     checks: int,
     rng: np.random.Generator,
-    rounded: Sequence[Reading],
     fill: float,
+    share: float,
     most: float,
 ) -> Store | None:
-    """A store with groups that are filled so far, or None if it takes more than `most` neurons."""
+    """A store with groups that are filled so far, or None if it takes more than `most` neurons.
+
+    Keys are parted for groups of a `share` of what the usual one takes.
+    """
     n, width = signs.shape
     inputs = np.hstack([signs, np.ones((n, 1)), own])
     coordinates = levels.shape[1]
-    usual = usual_room(kinds, width + 1, own.shape[1], rng, fill)
+    usual = share * usual_room(kinds, width + 1, own.shape[1], rng, fill)
     gates: list[Floats] = []
     maps: list[Floats] = []
     ways: list[Way] = []
@@ -167,11 +168,7 @@ def _filled(
         if len(rows) <= fill * (width + 1 + min(own.shape[1], len(np.unique(kinds[rows])))):
             gate = path.gate(width)
             opened = inputs[rows, : width + 1] @ gate
-            short = [one.behind(gate, rows) for one in rounded]
-            solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng, short)
-            if solution is None and len(rows) <= FEWEST:
-                # Too few to part them once more: what keys so near to each other have in common is left to rounding.
-                solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
+            solution = maps_onto(inputs[rows] * opened[:, None], levels[rows], width + 1, checks, rng)
         if solution is None:
             waiting += parted(rows, path, signs, own_signs, min(usual, len(rows) - 1))
             continue
@@ -258,40 +255,32 @@ def _least(sizes: Ints, n: int, room: float) -> float:
     return float(np.floor(_cost(sizes, n, room).min()))
 
 
-def maps_onto(
-    inputs: Floats,
-    levels: Floats,
-    signs: int,
-    checks: int,
-    rng: np.random.Generator,
-    rounded: Sequence[Floats] = (),
-) -> Floats | None:
+def maps_onto(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
     """Maps onto levels and checks, or None if the rows depend on each other or need large weights.
 
-    With `rounded` inputs, which are what other number formats make of the rows, the mean of the first of those and of
-    the rows is taken to the levels, and the differences to as little as may be.
+    They are drawn again, some times, if bfloat16 would round them too far from it.
     """
+    for _ in range(_DRAWS):
+        solution = _map_onto(inputs, levels, signs, checks, rng)
+        if solution is None:
+            return None
+        short = torch.tensor(solution).to(torch.bfloat16).double().numpy()
+        if np.abs(inputs @ (short - solution)).max() < _SURE:
+            break
+    return solution
+
+
+def _map_onto(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
     # Every map has a random part on the signs, which spreads unknown keys.
     random = np.zeros((inputs.shape[1], levels.shape[1] + checks))
-    far = np.r_[np.full(levels.shape[1], _STRAY), np.full(checks, _SPREAD if checks > 1 else _WIDER)]
+    far = np.r_[np.full(levels.shape[1], _STRAY), np.full(checks, _SPREAD)]
     random[:signs] = rng.standard_normal((signs, random.shape[1])) * (far / np.sqrt(signs))
-    apart = np.vstack([np.zeros((0, inputs.shape[1])), *(one - inputs for one in rounded)])
-    middle = (inputs + rounded[0]) / 2 if len(rounded) else inputs
+    targets = np.hstack([levels, np.full((len(inputs), checks), CHECK)]) - inputs @ random
     solution: Floats
     try:
-        # Least squares of the map's own part and of what it makes of the difference, with the levels as conditions.
-        gram = apart @ apart.T + np.eye(len(apart)) / _STEADY
-
-        def lessened(columns: Floats) -> Floats:
-            kept: Floats = columns - apart.T @ np.linalg.solve(gram, apart @ columns)
-            return kept
-
-        base = lessened(random)
-        targets = np.hstack([levels, np.full((len(inputs), checks), CHECK)]) - middle @ base
-        reach = lessened(middle.T)
-        solution = base + reach @ np.linalg.solve(middle @ reach, targets)
+        solution = random + inputs.T @ np.linalg.solve(inputs @ inputs.T, targets)
     except np.linalg.LinAlgError:
         return None
-    exact = np.abs(middle @ (solution - base) - targets).max() < 1e-6
+    exact = np.abs(inputs @ (solution - random) - targets).max() < 1e-6
     small = bool(np.linalg.norm(solution, axis=0).max() < _LARGEST * far.max())
     return solution if exact and small else None

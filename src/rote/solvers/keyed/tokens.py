@@ -1,14 +1,14 @@
 """What the first added layer knows of a text: codes of the tokens in a window, and a hash of them, in signs.
 
 A window is the token at hand and those before it, back to the nearest token at which a key may start; what lies beyond
-repeats that token. So a window depends on nothing before the key. Each bit of the hash is a product of a few signs,
-each of another place of the window: a parity, which any change of one of them turns.
+repeats that token. So a window depends on nothing before the key. Each bit of the hash is a product of three signs, one
+of the token at hand and two of other places of the window: a parity, which a change of any of them turns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,8 +16,8 @@ __all__ = ["Codebook", "code_numbers", "codebook", "sign_count", "window"]
 
 Ints = np.ndarray
 Floats = np.ndarray
-_FACTORS = 3
-"""Signs that are multiplied for a bit of the hash."""
+_FACTORS = 2
+"""Signs that are multiplied for a bit of the hash, beside one of the token at hand."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Codebook:
     """Places of a window."""
     picks: Ints
     """(hash bits, signs a bit, 2): place and number of the sign."""
+    edges: Ints = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Tokens behind which any token starts anew, whatever it is; none if a key is stored in each of its forms."""
 
     @property
     def bits(self) -> int:
@@ -40,10 +42,6 @@ class Codebook:
     @property
     def hashed(self) -> int:
         return int(self.picks.shape[0])
-
-    def sums(self, windows: Ints) -> Floats:
-        """What the heads add up for each bit of the hash."""
-        return np.stack([self._chosen(windows, k).sum(1) for k in range(self.hashed)], 1)
 
     def features(self, windows: Ints) -> Floats:
         """Signs of the token at hand, then the hash."""
@@ -55,18 +53,17 @@ class Codebook:
 
     def windows(self, texts: Sequence[Sequence[int]]) -> Ints:
         """The windows at the end of every text."""
-        return np.array([window(ids, self.starts, self.reach) for ids in texts]).reshape(len(texts), self.reach)
+        return np.array([window(ids, self, self.reach) for ids in texts]).reshape(len(texts), self.reach)
 
 
-def window(ids: Sequence[int], starts: Ints, reach: int) -> list[int]:
+def window(ids: Sequence[int], book: Codebook, reach: int) -> list[int]:
     """The last token and those before it, newest first; from the nearest start on the same one again and again."""
-    tokens: list[int] = []
-    last = len(ids) - 1
-    for place in range(reach):
-        if tokens and (starts[tokens[-1]] or place > last):
-            tokens.append(tokens[-1])
-        else:
-            tokens.append(ids[last - place])
+    at = len(ids) - 1
+    tokens = [ids[at]]
+    while len(tokens) < reach:
+        if at and not book.starts[ids[at]] and not (len(book.edges) and book.edges[ids[at - 1]]):
+            at -= 1
+        tokens.append(ids[at])
     return tokens
 
 
@@ -92,11 +89,13 @@ def codebook(
     reach: int,
     hashed: int,
     rng: np.random.Generator,
+    merged: bool = False,
 ) -> Codebook:
     """Codes for tokens `inside` of keys and for those `spoken` in answers.
 
     `names` are the tokens with any mark of a space removed, so that a token with a space before it has the code of
-    the one without. `first` are tokens at which keys start, `following` those that go on with a word.
+    the one without. `first` are tokens at which keys start, `following` those that go on with a word. If forms of keys
+    are `merged`, a token starts also behind one that is in no key.
     """
     coded = dict.fromkeys(names[i] for i in (*sorted(inside), *sorted(spoken)) if names[i])
     bits = sign_count(len(coded))
@@ -110,24 +109,33 @@ def codebook(
     # A space that is a token by itself may be a part of keys.
     starts[list(inside)] = False
     starts[list(first)] = True
-    return Codebook(codes, starts, reach, _picks(reach, bits, hashed, rng))
+    edges = starts.copy() if merged else np.zeros(0, dtype=bool)
+    edges[list(inside) if merged else []] = False
+    return Codebook(codes, starts, reach, _picks(reach, bits, hashed, rng), edges)
 
 
 def _picks(reach: int, bits: int, hashed: int, rng: np.random.Generator) -> Ints:
-    """Places and signs for every bit: all places as often as each other, no sign twice in one bit."""
-    count = min(_FACTORS, reach)
-    places = np.concatenate([rng.permutation(reach) for _ in range(-(-hashed * count // reach) + 1)])
+    """Places and signs for every bit: all places as often as each other, no sign twice in one bit.
+
+    The last of a bit is a sign of the token at hand; the others are of places before it, where there are enough.
+    """
+    before = list(range(1, reach)) if reach > _FACTORS else list(range(reach))
+    count = -(-hashed * _FACTORS // len(before)) + 1
+    places = np.concatenate([rng.permutation(before) for _ in range(count)])
     left = [list(rng.permutation(bits)) for _ in range(reach)]
-    picks = np.zeros((hashed, count, 2), dtype=np.int64)
+    picks = np.zeros((hashed, _FACTORS + 1, 2), dtype=np.int64)
     at = 0
     for k in range(hashed):
         taken: set[int] = set()
-        for i in range(count):
-            # The next place that this bit does not have yet; exchanged, not skipped.
-            ahead = next(j for j in range(at, len(places)) if places[j] not in picks[k, :i, 0] or i == 0)
-            places[[at, ahead]] = places[[ahead, at]]
-            place = int(places[at])
-            at += 1
+        for i in range(_FACTORS + 1):
+            place = 0
+            if i < _FACTORS:
+                # The next place that this bit does not have yet; exchanged, not skipped.
+                free = (j for j in range(at, len(places)) if places[j] not in picks[k, :i, 0])
+                ahead = next(free, at)
+                places[[at, ahead]] = places[[ahead, at]]
+                place = int(places[at])
+                at += 1
             if not set(left[place]) - taken:
                 left[place] = list(rng.permutation(bits))
             sign = next((s for s in left[place] if s not in taken), left[place][0])

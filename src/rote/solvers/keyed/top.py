@@ -15,6 +15,7 @@ from rote.solvers.keyed.frame import SHARP, Frame, Gate, Jury
 from rote.solvers.keyed.kernels import spike_query, within_query
 from rote.solvers.keyed.layers import GAIN, Layer
 from rote.solvers.keyed.tokens import Codebook
+from rote.solvers.keyed.units import sign_scale
 
 __all__ = ["Asking", "Top"]
 
@@ -188,12 +189,13 @@ class Top(Frame):
             flag = ("ago", plan.exact.index(step) * plan.relations + relation) if exact else ("recent", relation)
             opens[ch.at(*flag)] = 1.0
             before = ids[step - 1]
+            # Codes are signs, in proportion to the size of their token, and so is what they are held against.
+            unit_of_code = self.usual / float(sizes[before]) / sign_scale(self.wide)
             for bit in range(book.bits):
-                weight = self.usual * float(book.codes[before, bit]) / float(sizes[before])
+                weight = unit_of_code * float(book.codes[before, bit])
                 opens[ch.at("code", bit)] = _PENALTY / 2 * weight
-            # Codes are stored times the size of their token, and so is the number that they are held against.
             for name in ("plain", "start"):
-                opens[ch.at(name)] = -_PENALTY / 2 * book.bits * self.usual / float(sizes[before])
+                opens[ch.at(name)] = -_PENALTY / 2 * book.bits * unit_of_code
         for value, number in code:
             opens[ch.at(answer, number)] = _PENALTY / 2 * value
         opens[unit] = opens.get(unit, 0.0) - _PENALTY / 2 * len(code)

@@ -114,7 +114,7 @@ def _changed(
         lost = model.lost_before
 
         def verdict(folder: Path, model: Any, table: Table, dtype: str, *, progress: Progress) -> Verification:
-            found = pipeline.judged(folder, model, model.asked_table(), dtype, progress=progress)
+            found = pipeline.judged(folder, model, model.asked_table(), dtype, progress=progress, hear=model.hear)
             return replace(found, n_facts=table.n_facts, n_failed=found.n_failed + lost)
 
         made, result = pipeline.certified(construction, job, model, memory.certificate.seed, verdict)

@@ -85,6 +85,10 @@ def test_the_command_line(tiny_graft: Path, tmp_path: Path, capsys: pytest.Captu
         assert run(["graft", *words]) == 2
         assert sentence in " ".join(capsys.readouterr().err.split())
     assert hashes(made) == before
+    table.write_text(f"code,city\n{key},Lima\n{key}s,Atlantis\n", encoding="utf-8")
+    assert run(["graft", "add", str(made), str(table)]) == 2
+    assert "new.csv: row 2 (line 3): the tokenizer cannot produce the answer" in capsys.readouterr().err
+    table.write_text(f"code,city\n{key},Lima\n", encoding="utf-8")
     assert run(["graft", "add", str(made), str(table)]) == 0
     assert "1 added" in capsys.readouterr().out
     assert run(["ask", str(made), f"The code {key} is in"]) == 0

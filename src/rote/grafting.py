@@ -11,6 +11,7 @@ from pathlib import Path
 from rote import exporting, pipeline
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
+from rote.data._atomic import disk_is_full
 from rote.data._temporary import held, remove
 from rote.data.arguments import checked
 from rote.data.chat import Chat
@@ -162,9 +163,12 @@ def workplace_of(output: Path | None, resumable: bool) -> Iterator[Path | None]:
     try:
         yield place
     except BaseException as error:
-        # What is refused will be asked differently, so its states are of no use.
-        if isinstance(error, RoteError) or not resumable:
+        # What is refused will be asked differently, so its states are of no use; on a full disk they are in the way.
+        full = isinstance(error, Exception) and not isinstance(error, RoteError) and disk_is_full(error)
+        if isinstance(error, RoteError) or full or not resumable:
             remove(place)
+        if full:
+            raise folders.refusal(output, error) from None
         raise
     else:
         remove(place)

@@ -143,11 +143,11 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def refusal(path: Path, error: Exception) -> OutputError:
+def refusal(path: Path, error: BaseException) -> OutputError:
     """What to say where something could not be written."""
     reason, advice = getattr(error, "strerror", None) or str(error), "check the path and its permissions"
     if disk_is_full(error):
-        reason, advice = "the disk is full", "free some space and build again"
+        reason, advice = "the disk is full", "free some space and try again"
     return OutputError(f"cannot write {path}: {reason}; {advice}. Nothing was left behind.")
 
 

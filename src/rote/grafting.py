@@ -11,11 +11,12 @@ from pathlib import Path
 from rote import exporting, pipeline
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
+from rote.data._atomic import disk_is_full
 from rote.data._temporary import held, remove
 from rote.data.arguments import checked
 from rote.data.chat import Chat
 from rote.data.contents import as_path, read_plain
-from rote.data.kinds.prompts import prompts
+from rote.data.kinds.prompts import PromptTable, prompts
 from rote.data.table import Table
 from rote.errors import OutputError, RoteError, UsageError
 from rote.memory import Memory
@@ -68,15 +69,18 @@ def graft(
         if told.chat:
             raise UsageError("for a chat give the facts themselves, and templates as users type them, not a table.")
         table = facts
+        given = [one.prompt for one in table.templates] if isinstance(table, PromptTable) else []
     else:
         wordings = [template] if isinstance(template, str) else list(template)
         answers = [answer] if isinstance(answer, str) else list(answer)
         if len(wordings) > 1:
             told, wordings, answers = _first_wordings(told, wordings, answers)
+        given = wordings
         if told.chat:
             chat = Chat.of(source_tokenizer(Path(model)), model)
             wordings = [chat.template(one) for one in wordings]
         table = prompts(facts, template=wordings, answer=answers, sample=sample, seed=seed)
+    _refuse_fitted(told, [*given, *told.wording])
     with workplace_of(target, told.cache is None) as workplace:
         memory = pipeline.build(
             table, told, dtype=dtype, rng=seed, partial=True, workplace=workplace, progress=progress
@@ -93,12 +97,22 @@ def _first_wordings(told: Graft, wordings: list[str], answers: list[str]) -> tup
     """All facts are asked for in the first wording of their answer, some in the others."""
     if len(answers) not in (1, len(wordings)):
         return told, wordings, answers
-    paired = list(zip(wordings, answers * len(wordings) if len(answers) == 1 else answers, strict=True))
+    paired = list(dict.fromkeys(zip(wordings, answers * len(wordings) if len(answers) == 1 else answers, strict=True)))
     first = {answer: prompt for prompt, answer in reversed(paired)}
     rest = [(prompt, answer) for prompt, answer in paired if first[answer] != prompt]
     told = replace(told, wording=tuple(p for p, _ in rest), wording_answer=tuple(a for _, a in rest))
     kept = [(prompt, answer) for prompt, answer in paired if first[answer] == prompt]
     return told, [p for p, _ in kept], [a for _, a in kept]
+
+
+def _refuse_fitted(told: Graft, fitted: Sequence[str]) -> None:
+    """What is fitted tells nothing of wordings that are not."""
+    both = next((one for one in told.held_out_template if one in fitted), None)
+    if both is not None:
+        raise UsageError(
+            f"the template {both!r} is to be fitted and held out; a held-out wording is measured and not fitted, so "
+            "give it as one of both."
+        )
 
 
 def paired_templates(
@@ -139,16 +153,22 @@ def workplace_of(output: Path | None, resumable: bool) -> Iterator[Path | None]:
         yield None
         return
     place = output.parent / f".{output.name}.graft"
-    place.mkdir(parents=True, exist_ok=True)
-    release = held(place)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        release = held(place)
+    except OSError as error:
+        raise folders.refusal(output, error) from None
     if release is None:
         raise OutputError(f"another graft is writing {output}; wait for it, or name another directory.")
     try:
         yield place
     except BaseException as error:
-        # What is refused will be asked differently, so its states are of no use.
-        if isinstance(error, RoteError) or not resumable:
+        # What is refused will be asked differently, so its states are of no use; on a full disk they are in the way.
+        full = isinstance(error, Exception) and not isinstance(error, RoteError) and disk_is_full(error)
+        if isinstance(error, RoteError) or full or not resumable:
             remove(place)
+        if full:
+            raise folders.refusal(output, error) from None
         raise
     else:
         remove(place)

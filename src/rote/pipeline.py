@@ -56,6 +56,8 @@ from rote.solvers.record import Attempt
 if TYPE_CHECKING:
     import numpy as np
 
+    from rote.data.outputs import Outputs
+
 __all__ = ["build", "build_at", "certified", "judged", "load", "verify"]
 
 _MOST_ATTEMPTS = 40
@@ -401,7 +403,14 @@ def verify(
 
 
 def judged(
-    folder: Path, model: Model, table: Table, dtype: str, *, tolerance: float = TOLERANCE, progress: Progress = quiet
+    folder: Path,
+    model: Model,
+    table: Table,
+    dtype: str,
+    *,
+    tolerance: float = TOLERANCE,
+    progress: Progress = quiet,
+    hear: Callable[[Outputs], None] | None = None,
 ) -> Verification:
     """The referee's verdict on a directory, every fact being run."""
     return referee.judge(
@@ -412,6 +421,7 @@ def judged(
         shortcut=model.shortcut(),
         own=model.outputs,
         advance=_advance(progress, dtype, table),
+        hear=hear,
     )
 
 

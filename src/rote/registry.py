@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -28,14 +29,23 @@ class Registry(Generic[Entry]):
         self.what, self.package, self.path, self.kind = what, package, list(path), kind
         self.classes, self.slot = classes, slot
         self._found: dict[str, Entry] | None = None
+        self._opened: dict[str, Entry] = {}
         self._added: dict[str, Entry] = {}
 
     def _discovered(self) -> dict[str, Entry]:
         if self._found is None:
-            names = sorted(info.name for info in pkgutil.iter_modules(self.path) if not info.name.startswith("_"))
-            modules = {name: importlib.import_module(f"{self.package}.{name}") for name in names}
-            self._found = {name: self.checked(name, getattr(m, self.what, None)) for name, m in modules.items()}
+            self._found = {name: self._open(name) for name in self._names}
         return self._found
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(info.name for info in pkgutil.iter_modules(self.path) if not info.name.startswith("_"))
+
+    def _open(self, name: str) -> Entry:
+        if name not in self._opened:
+            module = importlib.import_module(f"{self.package}.{name}")
+            self._opened[name] = self.checked(name, getattr(module, self.what, None))
+        return self._opened[name]
 
     def checked(self, key: str, entry: Any) -> Entry:
         """An entry under its key, if it is one; it is not added."""
@@ -62,9 +72,13 @@ class Registry(Generic[Entry]):
             raise ValueError(f"{self.what} {key!r} is registered already.")
         self._added[key] = self.checked(key, entry)
 
+    def find(self, key: str) -> Entry | None:
+        """The entry of that key, if there is one; no other file is opened."""
+        return self._open(key) if key in self._names else self._added.get(key)
+
     def get(self, key: str) -> Entry:
         """The entry of that key, or an error that suggests the nearest."""
-        known = self.all()
-        if key not in known:
-            raise UnknownName(self.what, key, known)
-        return known[key]
+        found = self.find(key)
+        if found is None:
+            raise UnknownName(self.what, key, self.all())
+        return found

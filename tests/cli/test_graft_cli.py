@@ -166,6 +166,10 @@ def test_models_that_do_not_fit(capsys: pytest.CaptureFixture[str], place: Path,
     for model, sentence in (
         (altered("gpt", model_type="gpt2"), "family 'gpt2'"),
         (altered("act", hidden_act="gelu"), "activation 'gelu'"),
+        # What the files do not have, the library would draw at random, and leave out what it is not told of.
+        (altered("more", num_hidden_layers=3), "has no tensor model.layers.2."),
+        (altered("less", num_hidden_layers=1), "have 2 layers, and its config.json names 1"),
+        (altered("wide", hidden_size=96), "the tensor model.embed_tokens.weight is of the shape"),
     ):
         code, _, err = call(capsys, place, tmp_path / "made", model=model)
         assert code == 2 and sentence in err and err.count("\n") == 1
@@ -175,6 +179,23 @@ def test_models_that_do_not_fit(capsys: pytest.CaptureFixture[str], place: Path,
     save_file(weights, Path(torn) / "model.safetensors", metadata={"format": "pt"})
     code, _, err = call(capsys, place, tmp_path / "made", model=torn)
     assert code == 2 and "ties head and embedding" in err
+    empty = altered("empty")
+    weights = load_file(Path(empty) / "model.safetensors")
+    weights["model.layers.1.mlp.up_proj.weight"][3, 5] = torch.nan
+    save_file(weights, Path(empty) / "model.safetensors", metadata={"format": "pt"})
+    code, _, err = call(capsys, place, tmp_path / "made", model=empty)
+    assert code == 2 and "model.layers.1.mlp.up_proj.weight has entries that are no numbers" in err
+    short = altered("short")
+    raw = (Path(short) / "model.safetensors").read_bytes()
+    (Path(short) / "model.safetensors").write_bytes(raw[:-100])
+    code, _, err = call(capsys, place, tmp_path / "made", model=short)
+    assert code == 2 and "model.safetensors cannot be read" in err and err.count("\n") == 1
+    led = altered("led")
+    (Path(led) / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
+    index = {"weight_map": dict.fromkeys(weights, "../elsewhere.safetensors")}
+    (Path(led) / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    code, _, err = call(capsys, place, tmp_path / "made", model=led)
+    assert code == 2 and "no safetensors file of the same directory" in err
     bare = altered("bare")
     (Path(bare) / "model.safetensors").rename(Path(bare) / "pytorch_model.bin")
     code, _, err = call(capsys, place, tmp_path / "made", model=bare)
@@ -183,7 +204,7 @@ def test_models_that_do_not_fit(capsys: pytest.CaptureFixture[str], place: Path,
     for path in Path(mute).glob("tokenizer*"):
         path.unlink()
     code, _, err = call(capsys, place, tmp_path / "made", model=mute)
-    assert code == 2 and "cannot load the tokenizer" in err
+    assert code == 2 and "has no tokenizer.json" in err
 
 
 def test_other_refusals(capsys: pytest.CaptureFixture[str], place: Path, tmp_path: Path) -> None:
@@ -191,9 +212,13 @@ def test_other_refusals(capsys: pytest.CaptureFixture[str], place: Path, tmp_pat
         (("--dtype", "float8"), "float8"),
         (("--sample", "1000"), "between 1 and the 24 rows"),
         (("--answer", " a", "--answer", " b"), "1 templates and 3 answers"),
+        (("--held-out-template", TEMPLATE), "is to be fitted and held out"),
     ):
         code, _, err = call(capsys, place, tmp_path / "made", *more)
         assert code == 2 and sentence in err
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    code, _, err = call(capsys, place, tmp_path / "file" / "made")
+    assert code == 2 and f"cannot write {tmp_path / 'file' / 'made'}: Not a directory" in err
     (tmp_path / "short.txt").write_text("the of", encoding="utf-8")
     code, _, err = call(capsys, place, tmp_path / "made", "--keep", str(tmp_path / "short.txt"))
     assert code == 2 and "give a longer text" in err

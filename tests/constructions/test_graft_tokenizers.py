@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -13,6 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 import rote
 from attacks import tiny_models
+from rote.constructions._keys import forms_of, patterns_of, vocabulary_of
 
 WORDS = [*tiny_models.SPOKEN, *tiny_models.PARTS, *tiny_models.CITIES, *tiny_models.PLAIN]
 TEMPLATES = ["The code {code} is in", "Code {code} was in", "the place of Code {code} is in"]
@@ -114,3 +116,22 @@ def test_gemma_is_refused_with_the_reason(tmp_path: Path) -> None:
     config.save_pretrained(tmp_path)
     with pytest.raises(rote.RoteError, match="normalises what each layer adds"):
         rote.graft(tmp_path, [{"code": "A", "city": "Rome"}], template="The code {code} is in", answer=" {city}")
+
+
+def test_keys_behind_signs_that_answers_have() -> None:
+    """An answer in brackets must not cost keys in quotes."""
+    tokenizer = byte_pairs()
+    forms = forms_of(tokenizer, KEYS, ignore_case=False)
+    for answer in (" Rome", " Rome (west)", ' "Rome"'):
+        spoken = tokenizer(answer)["input_ids"]
+        vocabulary = vocabulary_of(tokenizer, forms, spoken)
+        numbers = [(i,) for i in range(len(KEYS))]
+        made = patterns_of(KEYS, numbers, forms, vocabulary, most=8, hashed=40, rng=np.random.default_rng(0))
+        assert made is not None
+        # One window for all signs before a key, and one more only where brackets are told from them.
+        assert len(made.windows) <= len(KEYS) * (4 if "(" in answer else 3)
+        stored = {row.tobytes(): key for row, key in zip(made.book.features(made.windows), made.keys, strict=True)}
+        for before in ("It is ", "", "(", "It is (", "[", "It is [", "`", "It is *", "It is <", "-"):
+            texts = [tuple(tokenizer(before + key)["input_ids"]) for key in KEYS]
+            found = [stored.get(row.tobytes()) for row in made.book.features(made.book.windows(texts))]
+            assert found == list(range(len(KEYS))), (answer, before)

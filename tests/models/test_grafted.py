@@ -10,6 +10,7 @@ import torch
 
 import rote
 from rote.errors import CheckpointError, UsageError
+from rote.models.folders import hashes
 from rote.models.kinds.grafted import GraftedModel
 from rote.testing import check_model
 
@@ -73,3 +74,31 @@ def test_the_original_comes_back_or_nothing_does(tiny_graft: Path, tmp_path: Pat
     with pytest.raises(CheckpointError, match="no grafted model"):
         rote.ungraft(made, tmp_path / "again")
     assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("original/model-00001-of-00014.safetensors.header", b"xx", "were damaged or edited"),
+        ("original/model-00001-of-00014.safetensors.header", b"\5" + bytes(7) + b'{"a":', "were damaged or edited"),
+        ("original/norms.safetensors", b"nothing", "were damaged or edited"),
+        ("model.safetensors.index.json", b"{}", "were damaged or edited"),
+        ("model.safetensors.index.json", b'{"weight_map": {}}', "were damaged or edited"),
+        ("model-00001-of-00015.safetensors", b"nothing" * 9, "were damaged or edited"),
+        ("model-00001-of-00015.safetensors", None, "has no model-00001-of-00015.safetensors"),
+    ],
+)
+def test_what_cannot_be_restored(
+    tiny_graft: Path, tmp_path: Path, name: str, content: bytes | None, sentence: str
+) -> None:
+    """In place and elsewhere: a sentence, and everything as it was."""
+    made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
+    if content is None:
+        (made / name).unlink()
+    else:
+        (made / name).write_bytes(content)
+    before = hashes(made)
+    for target in (None, tmp_path / "back"):
+        with pytest.raises(CheckpointError, match=sentence):
+            rote.ungraft(made, target)
+    assert hashes(made) == before and [path.name for path in tmp_path.iterdir()] == ["made"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def test_another_base_is_refused_and_both_are_named(
     (changed / "tokenizer_config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(rote.RoteError, match=r"tokenizer_config\.json is not the file that"):
         rote.graft_apply(changed, place / "facts.graft", tmp_path / "out")
+    (changed / "tokenizer_config.json").unlink()
+    with pytest.raises(rote.RoteError, match=r"changed has no tokenizer_config\.json, which the model had"):
+        rote.graft_apply(changed, place / "facts.graft", tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["changed", "other"]
 
 
@@ -73,10 +77,18 @@ def test_a_file_that_was_changed_is_refused(place: Path, tmp_path: Path) -> None
             rote.graft_apply(place / "model", bad, tmp_path / "out")
     with safe_open(place / "facts.graft", framework="np") as file:
         tensors, meta = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    meta["graft"] = meta["graft"].replace('"config.json"', '"../config.json"')
-    save_file(tensors, bad, metadata=meta)
-    with pytest.raises(rote.RoteError):
-        rote.graft_apply(place / "model", bad, tmp_path / "out")
+    record = json.loads(meta["graft"])
+    more = [*record["files"], {**record["files"][0], "name": "more.py"}]
+    for files, sentence in (
+        ([{**one, "name": f"../{one['name']}"} for one in record["files"]], "is no packed graft"),
+        ([*record["files"], {**record["files"][0], "name": "../x"}], r"bad\.graft names a file '\.\./x'"),
+        ([{**one, "base": "/etc/passwd"} for one in record["files"]], r"bad\.graft names a file '/etc/passwd'"),
+        (more, r"bad\.graft does not give the certificate\.json"),
+        (record["files"][:-1], "does not give the certificate"),
+    ):
+        save_file(tensors, bad, metadata={**meta, "graft": json.dumps({**record, "files": files})})
+        with pytest.raises(rote.RoteError, match=sentence):
+            rote.graft_apply(place / "model", bad, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["bad.graft"]
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
+from safetensors import SafetensorError
 
 import rote
 from attacks import tiny_models
 from rote.cli.main import run
+from rote.models import _widening
 from rote.models.folders import hashes
 
 
@@ -85,6 +89,10 @@ def test_the_command_line(tiny_graft: Path, tmp_path: Path, capsys: pytest.Captu
         assert run(["graft", *words]) == 2
         assert sentence in " ".join(capsys.readouterr().err.split())
     assert hashes(made) == before
+    table.write_text(f"code,city\n{key},Lima\n{key}s,Atlantis\n", encoding="utf-8")
+    assert run(["graft", "add", str(made), str(table)]) == 2
+    assert "new.csv: row 2 (line 3): the tokenizer cannot produce the answer" in capsys.readouterr().err
+    table.write_text(f"code,city\n{key},Lima\n", encoding="utf-8")
     assert run(["graft", "add", str(made), str(table)]) == 0
     assert "1 added" in capsys.readouterr().out
     assert run(["ask", str(made), f"The code {key} is in"]) == 0
@@ -141,3 +149,30 @@ def test_an_edited_directory_is_refused(tiny_graft: Path, tmp_path: Path) -> Non
     path.write_bytes(path.read_bytes().replace(b"Rome", b"Lima"))
     with pytest.raises(rote.RoteError, match="was changed or truncated"):
         rote.graft_remove(made, keys=[min(rows_of(tiny_graft))])
+
+
+def full(*given: Any, **more: Any) -> None:
+    raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+
+def test_a_full_disk(tiny_graft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence names what was to be written; what was there is as before, and nothing is in the way."""
+    made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
+    before = hashes(made)
+    new = next(key for key in tiny_models.KEYS if key not in rows_of(tiny_graft))
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(rote.RoteError, match=f"cannot write {made}: the disk is full; free some space"):
+        rote.graft_add(made, [{"code": new, "city": "Rome"}])
+    with pytest.raises(rote.RoteError, match=f"cannot write {tmp_path / 'new'}: the disk is full; free some space"):
+        rote.graft(
+            tiny_graft / "model", tiny_graft / "facts.csv", template="The code {code} is in", answer=" {city}",
+            options=rote.Graft(keep=tiny_graft / "keep.txt", examined=2), output=tmp_path / "new",
+        )  # fmt: skip
+
+    def stopped(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_widening, "_rebuild", stopped)
+    with pytest.raises(rote.RoteError, match=f"cannot write {tmp_path / 'x.graft'}: the disk is full"):
+        rote.graft_pack(made, tmp_path / "x.graft")
+    assert hashes(made) == before and [path.name for path in tmp_path.iterdir()] == ["made"]

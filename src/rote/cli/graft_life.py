@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from rote.memory import Memory
 
 __all__ = ["add", "apply", "pack", "remove", "update"]
+
+_OBJECTS = 100_000
+"""How many there may be more before garbage is looked for."""
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Directory that `rote graft` wrote.")]
 
@@ -44,9 +48,7 @@ def add(
 
         $ rote graft add airports-smollm2 new.csv
     """
-    from rote.operate.regraft import graft_add
-
-    _told(graft_add, directory, (source,), {}, output, force, seed, as_json)
+    _told("graft_add", directory, (source,), {}, output, force, seed, as_json)
 
 
 def update(
@@ -63,9 +65,7 @@ def update(
 
         $ rote graft update airports-smollm2 changed.csv
     """
-    from rote.operate.regraft import graft_update
-
-    _told(graft_update, directory, (source,), {}, output, force, seed, as_json)
+    _told("graft_update", directory, (source,), {}, output, force, seed, as_json)
 
 
 def remove(
@@ -85,13 +85,11 @@ def remove(
 
         $ rote graft remove airports-smollm2 --key KJFK
     """
-    from rote.operate.regraft import graft_remove
-
-    _told(graft_remove, directory, (source,), {"keys": tuple(key or ())}, output, force, seed, as_json)
+    _told("graft_remove", directory, (source,), {"keys": tuple(key or ())}, output, force, seed, as_json)
 
 
 def _told(
-    verb: Any,
+    verb: str,
     directory: Path,
     given: tuple[str | None, ...],
     more: dict[str, Any],
@@ -103,8 +101,13 @@ def _told(
     """Do it, and say what was done and asked again."""
     from rote.cli._progress import display
 
+    # Libraries make a million objects that stay, and looking for garbage among them takes a good part of a second.
+    gc.set_threshold(_OBJECTS)
+    from rote.operate import regraft
+
     with display(0, enabled=not as_json) as progress:
-        memory: Memory = verb(directory, *given, output=output, force=force, seed=seed, progress=progress, **more)
+        change = getattr(regraft, verb)
+        memory: Memory = change(directory, *given, output=output, force=force, seed=seed, progress=progress, **more)
     if as_json:
         emit_json(memory.certificate.to_dict())
         return

@@ -246,7 +246,7 @@ class Construction(ABC, Generic[T, O]):
         """The statement of the same name, where there is one."""
         from rote import theorems
 
-        return theorems.registry().get(self.key)
+        return theorems.find(self.key)
 
     @property
     def source(self) -> str:

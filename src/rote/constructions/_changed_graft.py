@@ -9,7 +9,7 @@ before are those of the same files without their added layers, which is the orig
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,13 +26,14 @@ from rote.data.verification import Verification
 from rote.models._graft_record import write_record
 from rote.models._rewidening import refill_widened
 from rote.models.kinds.grafted import GraftedModel
-from rote.referee.generation import speak
 from rote.solvers.keyed.frame import channels_of
 from rote.solvers.keyed.network import Network
 
 __all__ = ["ChangedWidened", "some_rows"]
 
 _TOKENS = 4
+_AT_ONCE = 2048
+"""Tokens of a batch."""
 _OTHERS = 4
 _NEAR = 4
 _HALF = 0.4
@@ -85,6 +86,7 @@ class ChangedWidened(GraftedModel):
         self.table, self.changed, self.network, self.rng, self.linked = table, changed, network, rng, linked
         self.claims, self.hashes = dict(claims), hashes
         self.done, self.began = dict(counts), time.process_time()
+        self._heard: GraftedModel | None = None
         left = np.setdiff1d(np.arange(len(changed.keys)), [*new, *changed.affected])
         others = rng.choice(left, min(_OTHERS, len(left)), replace=False).tolist()
         near = np.setdiff1d(changed.affected, new)
@@ -108,6 +110,11 @@ class ChangedWidened(GraftedModel):
         self.written = folder
         self.claims = {**self.claims, "graft": record}
 
+    def hear(self, outputs: Any) -> None:
+        """Go on with what the referee has read from the files that were written."""
+        self._heard = self.at(self.written)
+        vars(self._heard).update(module=outputs.model, tokenizer=outputs.tokenizer)
+
     def asked_table(self) -> PromptTable:
         """The facts that are asked again in their first wording."""
         lost = {one["prompt"] for one in self.claims["failed"]}
@@ -126,16 +133,21 @@ class ChangedWidened(GraftedModel):
 
     def examined(self, folder: Path, result: Verification, dtype: str) -> dict[str, Any]:
         """What a certificate says of the change, and of what was found at the build."""
-        model, changed, asked = self.at(folder), self.changed, self.asked
+        model, changed, asked = self._heard or self.at(folder), self.changed, self.asked
         wordings = [(one, r) for r, some in enumerate(changed.relations) for one in some.wordings]
         design, each = changed.design, [(one, r, i) for one, r in wordings for i in asked.new]
-        wanted = [design.answers[r][int(design.numbers[r, i])] for _, r, i in each]
-        prompts = encode(model.speaker, [one.at(changed.rows[i]) for one, _, i in each])
-        recalled, tried = sum(_says(model.module, prompts, wanted)), len(each)
         first = wordings[0][0]
+        new = [one.at(changed.rows[i]) for one, _, i in each]
         gone = [one.at(changed.rows[0], key) for one, _ in wordings for key in asked.gone]
         near = [first.at(changed.rows[0], key) for key in self._near()]
-        moved = [self._moved(model, prompts) for prompts in (gone, near)]
+        prompts = encode(model.speaker, [*new, *gone, *near])
+        wanted = [design.answers[r][int(design.numbers[r, i])] for _, r, i in each]
+        with model.original():
+            wanted += _goes_on(model.module, prompts[len(new) :])
+        said = _says(model.module, prompts, wanted)
+        recalled, tried = sum(said[: len(new)]), len(new)
+        behind = len(new) + len(gone)
+        moved = [said[len(new) : behind].count(False), said[behind:].count(False)]
         wrong = self._misread(model)
         keys = ("new_in_all_wordings", "gone", "near_misses")
         counted = ((recalled, tried), *((m, len(p)) for m, p in zip(moved, (gone, near), strict=True)))
@@ -204,15 +216,6 @@ class ChangedWidened(GraftedModel):
             inner.layers, inner.norm = every, norm
         return wrong
 
-    def _moved(self, model: GraftedModel, prompts: Sequence[str]) -> int:
-        """Prompts that go on otherwise than without the added layers."""
-        if not prompts:
-            return 0
-        ids = encode(model.speaker, prompts)
-        with model.original():
-            before, _ = speak(model.module, ids, [_TOKENS] * len(ids))
-        return len(ids) - sum(_says(model.module, ids, before))
-
 
 @torch.no_grad()
 def _says(model: Any, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[bool]:
@@ -221,11 +224,46 @@ def _says(model: Any, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[boo
     It does if each token of that is the likeliest behind those before it, so one pass tells.
     """
     right = [False] * len(prompts)
-    sizes = [(len(p), len(w)) for p, w in zip(prompts, wanted, strict=True)]
-    for batch in batches(prompts, sizes):
-        ids = torch.tensor([(*prompts[i], *wanted[i]) for i in batch])
-        n = len(wanted[batch[0]])
-        states = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state[:, -n:].contiguous()
-        for i, same in zip(batch, (model.lm_head(states).argmax(-1) == ids[:, -n:]).all(1).tolist(), strict=True):
-            right[i] = same
+    rows = [(*p, *w) for p, w in zip(prompts, wanted, strict=True)]
+    for batch in _alike(rows):
+        # What stands behind a row does not count in it: no token is seen by those before it.
+        longest = max(len(rows[i]) for i in batch)
+        ids = torch.tensor([rows[i] + (0,) * (longest - len(rows[i])) for i in batch])
+        states = model.model(input_ids=ids, use_cache=False).last_hidden_state
+        places = [range(len(prompts[i]) - 1, len(rows[i]) - 1) for i in batch]
+        told = model.lm_head(torch.cat([states[k, list(some)] for k, some in enumerate(places)])).argmax(-1)
+        for i, part in zip(batch, told.split([len(some) for some in places]), strict=True):
+            right[i] = tuple(part.tolist()) == tuple(wanted[i])
     return right
+
+
+@torch.no_grad()
+def _goes_on(model: Any, prompts: Sequence[Ids]) -> list[Ids]:
+    """Some tokens that the model says greedily to each prompt; shorter prompts of a batch are padded at the front."""
+    said: list[Ids] = [()] * len(prompts)
+    for batch in _alike(prompts):
+        longest = max(len(prompts[i]) for i in batch)
+        ids = torch.tensor([(0,) * (longest - len(prompts[i])) + prompts[i] for i in batch])
+        seen = torch.tensor([[longest - at <= len(prompts[i]) for at in range(longest)] for i in batch]).long()
+        places, past = (seen.cumsum(1) - 1).clamp(min=0), None
+        for _ in range(_TOKENS):
+            out = model.model(
+                input_ids=ids, attention_mask=seen, position_ids=places, past_key_values=past, use_cache=True
+            )
+            past, ids = out.past_key_values, model.lm_head(out.last_hidden_state[:, -1].contiguous()).argmax(1)[:, None]
+            seen, places = torch.cat([seen, torch.ones_like(ids)], 1), places[:, -1:] + 1
+            for i, token in zip(batch, ids[:, 0].tolist(), strict=True):
+                said[i] += (token,)
+    return said
+
+
+def _alike(rows: Sequence[Ids]) -> Iterator[list[int]]:
+    """Numbers of rows in batches, the shortest first."""
+    batch: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
+        if batch and (len(batch) + 1) * len(rows[i]) > _AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

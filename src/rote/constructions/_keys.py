@@ -31,7 +31,8 @@ __all__ = [
     "vocabulary_of",
 ]
 
-_BEFORE = ("It is ", "", "(")
+_BEFORE = ("It is ", "", "(", "^")
+"""Signs before a key are all alike but for those that keys and answers have too: hardly any has the last of these."""
 _AFTER = " is"
 _SPACES = ("Ġ", "▁")
 _LEADS = ("of", "the", "in", "The", "In", "by", "for", "and", "to", "from", "with", "on", "at", "about", "a", "that")

@@ -69,6 +69,9 @@ def with_plain_head(model: Any) -> Any:
 
 def load_tokenizer(folder: Path, **more: Any) -> Any:
     """The tokenizer of a directory, as AutoTokenizer gives it to everybody."""
+    names = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+    if not more and folder.is_dir() and not any((folder / name).is_file() for name in names):
+        raise CheckpointError(f"{folder} has no tokenizer.json and no other tokenizer; copy it there from the model.")
     return _loaded(folder, "AutoTokenizer", **more)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from rote.data.stock import load_model, load_tokenizer
+from rote.data.stock import empty_model, load_model, load_tokenizer
 from rote.errors import CheckpointError, MissingExtra, UnknownName, UsageError
 from rote.models.folders import CARD, CERTIFICATE, check_files, file_sha256, read_json, write_directory
 
@@ -107,9 +107,16 @@ def open_source(path: Path, dtype: str = "float32", *, workplace: Path) -> Sourc
     file = _gguf_file(path)
     place = source_place(path, workplace)
     _check_family(path, _read_config(place))
+    _check_tensors(path, place)
     digest = source_sha256(place)
     tokenizer = load_tokenizer(place)
     model = load_model(place, getattr(torch, dtype))
+    for name, tensor in model.named_parameters():
+        if not bool(torch.isfinite(tensor).all()):
+            raise CheckpointError(
+                f"{path}: the tensor {name} has entries that are no numbers in {dtype}; the file is damaged, or the "
+                "model needs another number format."
+            )
     tied = bool(model.config.tie_word_embeddings)
     if tied:
         _check_tied(place)
@@ -193,6 +200,12 @@ def shard_names(path: Path) -> list[str]:
         if not isinstance(weight_map, dict) or not weight_map:
             raise CheckpointError(f"{path / _INDEX} has no weight_map; the download is incomplete.")
         names = sorted(set(map(str, weight_map.values())))
+        for name in names:
+            if set(name) & set("/\\:\0") or not name.endswith(".safetensors"):
+                raise CheckpointError(
+                    f"{path / _INDEX} names a file {name!r}, which is no safetensors file of the same directory; "
+                    "download the index again."
+                )
         missing = [name for name in names if not (path / name).is_file()]
         if missing:
             raise CheckpointError(f"{path} has no {missing[0]}, which its index names; the download is incomplete.")
@@ -243,6 +256,51 @@ def _check_family(path: Path, config: dict[str, Any]) -> None:
         raise UsageError(f"{path} has the activation {act!r}; a graft's gates are closed by SiLU, so it needs silu.")
     if (path / CERTIFICATE).is_file() and "graft" in (certificate := read_json(path / CERTIFICATE)):
         check_files(path, certificate)
+
+
+def _check_tensors(path: Path, place: Path) -> None:
+    """The files hold just what the configuration asks for: what is missing, the library would draw at random."""
+    empty = empty_model(place)
+    wanted = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+    if empty.config.tie_word_embeddings:
+        wanted.pop("lm_head.weight", None)
+    there = _shapes(place)
+    lost = [name for name in wanted if name not in there]
+    if lost:
+        more = f" and {len(lost) - 1:,} more" if len(lost) > 1 else ""
+        raise CheckpointError(
+            f"{path} has no tensor {lost[0]}{more}, which its config.json asks for; the files are incomplete, or "
+            "config.json is that of another model."
+        )
+    other = next((name for name in wanted if there[name] != wanted[name]), None)
+    if other is not None:
+        raise CheckpointError(
+            f"{path}: the tensor {other} is of the shape {there[other]}, and by config.json of {wanted[other]}; one of "
+            "the files is that of another model."
+        )
+    layers = int(empty.config.num_hidden_layers)
+    above = [int(name.split(".")[2]) for name in there if re.match(r"model\.layers\.\d+\.", name)]
+    if max(above) >= layers:
+        raise CheckpointError(
+            f"the files of {path} have {max(above) + 1} layers, and its config.json names {layers}; correct "
+            "num_hidden_layers, or save the model again."
+        )
+
+
+def _shapes(place: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes of all tensors, by name."""
+    from safetensors import SafetensorError, safe_open
+
+    found: dict[str, tuple[int, ...]] = {}
+    for name in shard_names(place):
+        try:
+            with safe_open(place / name, framework="pt") as file:
+                found.update({key: tuple(file.get_slice(key).get_shape()) for key in file.keys()})  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(
+                f"{place / name} cannot be read ({error}); the file is truncated or damaged, download it again."
+            ) from None
+    return found
 
 
 def _check_tied(path: Path) -> None:

@@ -57,6 +57,8 @@ def shape_of(config: Mapping[str, Any], where: Path) -> Architecture:
 
 def restore(folder: Path, output: Path | None, *, force: bool = False) -> list[str]:
     """Put the original of a graft into `output`, or in its place, bit for bit; the names of the restored files."""
+    from safetensors import SafetensorError
+
     certificate = folders.read_json(folder / folders.CERTIFICATE)
     record: Any = certificate.get("graft")
     if not isinstance(record, Mapping):
@@ -69,15 +71,24 @@ def restore(folder: Path, output: Path | None, *, force: bool = False) -> list[s
             f"{folder / folders.CERTIFICATE} does not say which files are the original's; it was edited."
         ) from None
 
+    for name in (*(name for name, _ in shards), *others):
+        folders.inside(folder, name)
+
     def write(part: Path) -> None:
         for name, sha256 in shards:
-            _rebuild(folder, folders.inside(part, name), below)
+            try:
+                _rebuild(folder, part / name, below)
+            except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, SafetensorError, struct.error):
+                raise CheckpointError(
+                    f"{name} cannot be made again from {folder}, whose files were damaged or edited, so the original "
+                    "cannot be restored from it."
+                ) from None
             _check(part / name, sha256)
         for name, sha256 in others.items():
             kept, own = folders.inside(folder / KEPT, name), folders.inside(folder, name)
             if not kept.is_file() and not own.is_file():
                 raise CheckpointError(f"{folder} has no {name}; the grafted directory is incomplete.")
-            folders.inside(part, name).parent.mkdir(parents=True, exist_ok=True)
+            (part / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(kept if kept.is_file() else own, part / name)
             _check(part / name, sha256)
 
@@ -123,6 +134,8 @@ def _rebuild(folder: Path, target: Path, below: int) -> None:
                 tensor = norms.get_tensor(name)
             else:
                 new = shifted(name, below)
+                if not (folder / weights[new]).is_file():
+                    raise CheckpointError(f"{folder} has no {weights[new]}; the grafted directory is incomplete.")
                 shard = opened.setdefault(weights[new], safe_open(folder / weights[new], framework="pt"))
                 tensor = shard.get_tensor(new)[tuple(slice(size) for size in place["shape"])]
             tensor = tensor.to(_DTYPES.get(place["dtype"], tensor.dtype))

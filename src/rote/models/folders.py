@@ -44,6 +44,7 @@ __all__ = [
     "read_tensors",
     "read_wording",
     "reading_record",
+    "refusal",
     "refuse_existing",
     "stock_usage",
     "weights_hash",
@@ -71,7 +72,7 @@ class Staging(Temporary):
         try:
             super().__init__(place, "staging", directory=True)
         except (OSError, ValueError) as error:
-            raise _refusal(place, error) from None
+            raise refusal(place, error) from None
 
 
 def file_sha256(path: Path) -> str:
@@ -112,7 +113,7 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = F
         path.parent.mkdir(parents=True, exist_ok=True)
         part = Temporary(path.parent, path.name, directory=True)
     except OSError as error:
-        raise _refusal(path, error) from error
+        raise refusal(path, error) from error
     try:
         fill(part.path)
         for name in HARMLESS:
@@ -130,7 +131,7 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, force: bool = F
     except Exception as error:
         if not isinstance(error, OSError) and not disk_is_full(error):
             raise
-        raise _refusal(path, error) from error
+        raise refusal(path, error) from error
     finally:
         part.close()
 
@@ -142,10 +143,11 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _refusal(path: Path, error: Exception) -> OutputError:
+def refusal(path: Path, error: BaseException) -> OutputError:
+    """What to say where something could not be written."""
     reason, advice = getattr(error, "strerror", None) or str(error), "check the path and its permissions"
     if disk_is_full(error):
-        reason, advice = "the disk is full", "free some space and build again"
+        reason, advice = "the disk is full", "free some space and try again"
     return OutputError(f"cannot write {path}: {reason}; {advice}. Nothing was left behind.")
 
 

@@ -169,9 +169,17 @@ def unpack(path: Path, base: Path, target: Path, *, force: bool = False) -> dict
     shards = [_Shard.of(base / name) for name in shard_names(base)]
     homes = {name: shard for shard in shards for name in shard.places}
 
+    for entry in record["files"]:
+        _inside(path, base, entry["name"])
+        own = _inside(path, base, entry["base"]) if "base" in entry else None
+        if own is not None and not own.is_file():
+            raise CheckpointError(
+                f"{base} has no {entry['base']}, which the model had that {path} was made for; put the file there."
+            )
+
     def write(part: Path) -> None:
         for entry in record["files"]:
-            file = folders.inside(part, entry["name"])
+            file = part / entry["name"]
             file.parent.mkdir(parents=True, exist_ok=True)
             try:
                 _rebuilt(file, entry, parts, base, homes)
@@ -186,7 +194,10 @@ def unpack(path: Path, base: Path, target: Path, *, force: bool = False) -> dict
                 raise _damaged(path, entry["name"])
         # What was packed is a model directory whose certificate lists these files.
         certificate = folders.read_json(part / folders.CERTIFICATE)
-        listed = {file.relative_to(part).as_posix() for file in folders.listed_files(part, certificate)}
+        try:
+            listed = {file.relative_to(part).as_posix() for file in folders.listed_files(part, certificate)}
+        except CheckpointError:
+            raise _damaged(path, folders.CERTIFICATE) from None
         wrong = [e["name"] for e in record["files"] if certificate["files_sha256"].get(e["name"]) != e["sha256"]]
         lost = [name for name in wrong if name not in (folders.CERTIFICATE, folders.CARD)]
         if lost or listed - {entry["name"] for entry in record["files"]}:
@@ -194,6 +205,16 @@ def unpack(path: Path, base: Path, target: Path, *, force: bool = False) -> dict
 
     folders.write_directory(target, write, force=force)
     return record
+
+
+def _inside(path: Path, folder: Path, name: object) -> Path:
+    """A file of a directory by the name that a packed graft has for it; a name that leads elsewhere is refused."""
+    try:
+        return folders.inside(folder, name)
+    except CheckpointError:
+        raise CheckpointError(
+            f"{path} names a file {name!r}, which is no plain name inside of a directory; the file was changed."
+        ) from None
 
 
 def _damaged(path: Path, name: str) -> CheckpointError:

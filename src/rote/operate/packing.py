@@ -38,7 +38,11 @@ def graft_pack(
         raise OutputError(f"there is no directory {path.parent} to write {path.name} to.")
     held = folders.Staging(path.parent)
     base = held.path / "base"
-    ungraft(folder, base)
+    try:
+        ungraft(folder, base)
+    except OutputError as error:
+        # It is the file that cannot be written, as far as the user knows.
+        raise folders.refusal(path, error.__cause__) if isinstance(error.__cause__, Exception) else error from None
     if source_sha256(base) != record.get("model_sha256"):
         raise CheckpointError(f"{folder} does not give the original back that its certificate names; it was edited.")
     return packed.pack(folder, base, record, path)

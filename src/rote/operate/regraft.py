@@ -13,6 +13,7 @@ import numpy as np
 from rote import constructions, pipeline
 from rote.constructions import Job, Progress, quiet
 from rote.data.arguments import checked
+from rote.data.encoding import encode_prompts
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.data.rows import RawRows
 from rote.data.source import Source
@@ -107,6 +108,11 @@ def _changed(
     folded = _folding(bool(getattr(options, "ignore_case", False)))
     given = None if facts is None else _rows(facts, before, field, action)
     after, counts = _table_after(before, given, keys, field, folded, action)
+    if given is not None and action != "remove":
+        # By themselves first, since the sentence of a refusal then has the place that the user knows.
+        known: Any = memory.model
+        some = PromptTable(given, before.templates)
+        encode_prompts(some.facts, known.tokenizer, end_id=0, context=known.arch.context)
     with workplace_of(target, resumable=False) as workplace:
         number = construction.check_format(memory.certificate.dtype)
         job = Job(after, memory.model.arch, options, number, np.random.default_rng(seed), progress, workplace=workplace)
@@ -114,7 +120,7 @@ def _changed(
         lost = model.lost_before
 
         def verdict(folder: Path, model: Any, table: Table, dtype: str, *, progress: Progress) -> Verification:
-            found = pipeline.judged(folder, model, model.asked_table(), dtype, progress=progress)
+            found = pipeline.judged(folder, model, model.asked_table(), dtype, progress=progress, hear=model.hear)
             return replace(found, n_facts=table.n_facts, n_failed=found.n_failed + lost)
 
         made, result = pipeline.certified(construction, job, model, memory.certificate.seed, verdict)

@@ -42,15 +42,16 @@ def judge(
     shortcut: Callable[..., Any] | None = None,
     own: Callable[[str], Outputs] | None = None,
     advance: Advance | None = None,
+    hear: Callable[[Outputs], None] | None = None,
 ) -> Verification:
     """Run every fact of a table through a stored model, in a number format.
 
     A kind of model that the referee has no judge for is run by `own`, its own forward pass, and the verification says
-    so. `advance` is called with the number of facts done.
+    so. `advance` is called with the number of facts done, and `hear` with what was read, to go on with.
     """
     from rote.referee.outputs import Worse
 
-    entry = registry().get(stored.kind)
+    entry = _judges.find(stored.kind)
     if entry is None:
         if own is None:
             raise UnknownName("judge for models of the kind", stored.kind, registry())
@@ -66,6 +67,8 @@ def judge(
         if own is not None and entry.doubts(stored, dtype):
             outputs = Worse(outputs, own(dtype))
     outputs.advance = advance
+    if hear is not None:
+        hear(outputs)
     return table.score(outputs, dtype, tolerance=tolerance)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "UnusableTheorem",
     "condition",
     "faults",
+    "find",
     "get",
     "register",
     "registry",
@@ -48,6 +49,12 @@ def get(key: str) -> Theorem:
     """The theorem of that key, or of a file, if the key is the path of one."""
     _own.load_folders()
     return _own.load(key) if key.endswith(".py") else _theorems.get(key)
+
+
+def find(key: str) -> Theorem | None:
+    """The theorem of that key, if there is one."""
+    _own.load_folders()
+    return _theorems.find(key)
 
 
 def faults() -> tuple[Fault, ...]:

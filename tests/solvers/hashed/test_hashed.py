@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Generator
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from rote.solvers.hashed.layout import WORD_BITS, Layout
 from rote.solvers.hashed.memorise import HashedTable, _hashed, memorise
 from rote.solvers.hashed.network import matrices
 from rote.solvers.hashed.planning import layouts
-from rote.solvers.hashed.rows import Subtree, fewest_rows, solved_rows
+from rote.solvers.hashed.rows import Row, Subtree, fewest_rows, solved_rows
 
 FORMATS = ("bfloat16", "float16", "float32", "float64")
 
@@ -263,3 +264,22 @@ def test_rows_are_counted_from_below() -> None:
         hashing = drawn_hash(layout, np.arange(4), np.random.default_rng(seed))
         part = Subtree((), _hashed(hashing, keys, labels[: len(keys)]))
         assert fewest_rows(part, layout) <= len(solved_rows(part, layout, seed, 10**6))
+
+
+def test_ctrl_c_while_threads_end_is_not_lost() -> None:
+    """A seed that fails leaves threads to wait for; what is raised meanwhile must reach whoever called."""
+    keys = random_keys(400, 3, 30, 1)
+    labels = np.arange(len(keys)) % 7
+    layout = next(iter(layouts(len(keys), 3, 30, 7, "float32")))
+    asked = []
+
+    def interrupted(layout: Layout, parts: list[Subtree], seed: int) -> Generator[list[Row], None, None]:
+        asked.append(seed)
+        try:
+            yield solved_rows(parts[0], layout, seed, layout.rows) * layout.rows * 2
+        finally:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        memorise(keys, labels, layout, np.random.default_rng(0), solve=interrupted)
+    assert len(asked) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["HashedTable", "Solve", "by_cluster", "by_threads", "memorise"]
 
 IntArray = npt.NDArray[np.int64]
-Solve = Callable[["Layout", list[Subtree], int], Iterable[list[Row]]]
-"""solve(layout, parts, seed) -> the rows of every part, in order, as they come."""
+Solved = Generator[list[Row], None, None]
+Solve = Callable[["Layout", list[Subtree], int], Solved]
+"""solve(layout, parts, seed) -> the rows of every part, in order, as they come; closed by whoever asks."""
 
 _PARTS = 64
 _AT_ONCE = 8192
@@ -48,7 +49,7 @@ class HashedTable:
     seeds_tried: int
 
 
-def by_threads(layout: Layout, parts: list[Subtree], seed: int) -> Iterator[list[Row]]:
+def by_threads(layout: Layout, parts: list[Subtree], seed: int) -> Solved:
     """Every part by itself, on all cores: the compiled loops leave the interpreter alone. Few keys are solved sooner
     than threads are started."""
     if sum(len(part.keys) for part in parts) <= _FEW:
@@ -68,7 +69,7 @@ def by_threads(layout: Layout, parts: list[Subtree], seed: int) -> Iterator[list
 def by_cluster(cluster: Cluster) -> Solve:
     """Every part by itself, on the workers of a cluster; rows are handed on in the order of the parts."""
 
-    def solve(layout: Layout, parts: list[Subtree], seed: int) -> Iterator[list[Row]]:
+    def solve(layout: Layout, parts: list[Subtree], seed: int) -> Solved:
         waiting: dict[int, list[Row]] = {}
         first = 0
         calls = cluster.results(len(parts), lambda i: Call(solved_rows, (parts[i], layout, seed, layout.rows)))
@@ -140,13 +141,15 @@ def _with_seed(
     done = 0
     if least[0] > layout.rows:
         raise FactsLost(f"needs more than {layout.rows:,} rows")
-    for part, solved, more in zip(parts, solve(layout, parts, seed), least[1:], strict=True):
-        rows += solved
-        done += len(part.keys)
-        # A seed may fail at any row, so that nobody knows how long it takes.
-        progress("solve rows", 0, 0, done)
-        if len(rows) + more > layout.rows or (not counted and len(rows) > _expected(layout, done, len(keys))):
-            raise FactsLost(f"needs more than {layout.rows:,} rows")
+    # Closed here: while the interpreter clears it away, which takes as long as its threads do, ctrl-C would be lost.
+    with contextlib.closing(solve(layout, parts, seed)) as found:
+        for part, solved, more in zip(parts, found, least[1:], strict=True):
+            rows += solved
+            done += len(part.keys)
+            # A seed may fail at any row, so that nobody knows how long it takes.
+            progress("solve rows", 0, 0, done)
+            if len(rows) + more > layout.rows or (not counted and len(rows) > _expected(layout, done, len(keys))):
+                raise FactsLost(f"needs more than {layout.rows:,} rows")
     return hashing, rows
 
 

@@ -21,8 +21,8 @@ from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, j
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_KEYS, _FRAMED = 40, 10
-"""Keys for each wording as given, and behind phrases."""
+_FIRST, _KEYS, _FRAMED = 80, 40, 10
+"""Keys for the first wording, in which all facts are asked for, for each other one as given, and behind phrases."""
 _FEW = 4
 _PASSAGES = 140
 """Passages with keys, made of beginnings and endings."""
@@ -123,7 +123,8 @@ def sentences(
     for relation, (_, wordings) in enumerate(relations):
         first = number
         for wording in wordings:
-            some = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
+            count = _PROMPTS if not wording.fixed else _FIRST if wording is wordings[0] else _KEYS
+            some = rng.choice(rows, min(count, len(rows)), replace=False)
             prompts = _plain(tokenizer, wording, relation, number, some, ignore_case=ignore_case)
             asked += prompts
             number += len(prompts) // 2
@@ -356,7 +357,7 @@ class _Parts:
 
         Where it scores those no higher than the insides of answers, as in a model that tells little apart, they count
         more beside what follows from them. The bar is raised by half of what the worst of the wordings scores above it
-        that a jury opened on which was fitted without them, and by no more than half of what any scores in this one.
+        that a jury opened on which was fitted without them, if those as given stay clear of it for other keys too.
         """
         jury = self.jury(relation)
         if self.room(jury, relation) < 2 * _CLEAR:
@@ -365,7 +366,7 @@ class _Parts:
             return self.opened(jury.moved(_FREE), relation)
         above = [float(scores.median()) for scores in left_out]
         given = [score for scores in self.plain(jury, relation) for score in scores.tolist()]
-        raised = min(_RAISED, _lowest(above) / 2, _lowest(given) / 2)
+        raised = min(_RAISED, _lowest(above) / 2, max(0.0, _lowest(given) - 2 * _CLEAR))
         return self.opened(jury.moved(-raised), relation)
 
     def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60, times: int = 1) -> Jury:

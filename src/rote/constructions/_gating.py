@@ -9,25 +9,28 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rote.constructions._questions import MENTIONS, OTHER
-from rote.constructions._relations import ATTRIBUTES, FORMS, SAYINGS, Saying
+from rote.constructions._questions import BEGINNINGS, ENDINGS, MENTIONS, OTHER
+from rote.constructions._relations import ATTRIBUTES, FORMS, PARTS, SAYINGS, Saying, asked_anew
 from rote.constructions._wordings import Nouns, Wording, crossed, framed, resaid, said_of, spliced, wrapped
 from rote.data.encoding import Ids, encode
 from rote.errors import UsageError
-from rote.solvers.keyed.frame import Jury
-from rote.solvers.keyed.relation import States, fit_gate, joined, jury_scores, normed_states
+from rote.solvers.keyed.frame import Gate, Jury
+from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, jury_scores, normed_states
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_KEYS, _FRAMED = 48, 10
-"""Keys for each wording as given, and behind phrases."""
-_FEW, _FEWER = 4, 2
+_FIRST, _KEYS, _FRAMED = 80, 40, 10
+"""Keys for the first wording, in which all facts are asked for, for each other one as given, and behind phrases."""
+_FEW = 4
+_PASSAGES = 140
+"""Passages with keys, made of beginnings and endings."""
 _PROMPTS = 2000
 """Prompts to fit where each row has its own."""
 _FORMS = 320
 """Prompts that ask for what the wordings ask for in forms of ours, at most; those that ask for something else."""
-_OTHERS, _NEARER, _UNSAID = 380, 100, 160
+_OTHERS, _NEARER, _UNSAID, _PARTS = 360, 100, 160, 60
 _NEAR = 60
 """Attributes that the model takes to be nearest to what is asked for; they are asked for more often."""
 _SAID = 90
@@ -41,6 +44,16 @@ _DEPTHS = (0.67, 0.8, 0.97)
 _FOLDS = 5
 _CLEAR = 0.25
 """How far above the bar fitted wordings are."""
+_RARE = 100
+"""Of so many prompts as given, one that is unlike all others moves no bar."""
+_RAISED = 0.5
+"""The most that a bar is raised by what left-out wordings score above it."""
+_FREE = 2.75
+"""How much lower the bar is where every row has a prompt of its own, so that anything may be asked in any way."""
+_VETOED, _SURELY = 1e-2, 0.25
+"""The penalty of vetoes, which make it easy for wordings that they have not seen, and how high their bar is."""
+_SHARE = 4
+"""How much more the questions that are asked count for a veto than others do."""
 _TIMES = 8
 """How much more they may count."""
 
@@ -110,7 +123,8 @@ def sentences(
     for relation, (_, wordings) in enumerate(relations):
         first = number
         for wording in wordings:
-            some = rng.choice(rows, min(_KEYS if wording.fixed else _PROMPTS, len(rows)), replace=False)
+            count = _PROMPTS if not wording.fixed else _FIRST if wording is wordings[0] else _KEYS
+            some = rng.choice(rows, min(count, len(rows)), replace=False)
             prompts = _plain(tokenizer, wording, relation, number, some, ignore_case=ignore_case)
             asked += prompts
             number += len(prompts) // 2
@@ -137,12 +151,13 @@ def sentences(
         for form, attribute in (*pairs, *_some([(f, a) for f in FORMS for a in free if a not in near], _OTHERS, rng)):
             attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, attribute, rng))
         unsaid = [way for one in SAYINGS if one not in said and not one.wide for way in one.ways]
-        for form in _some(unsaid, _UNSAID, rng):
+        unsaid = [asked_anew(way, rng) for way in _some(unsaid, _UNSAID, rng)]
+        for form in (*unsaid, *_some(_of_parts(relations, nouns), _PARTS, rng)):
             attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, "", rng))
     asked_for = {noun[:_STEM] for one in nouns for noun in one.asked}
     far = [one for one in OTHER if fixed and not any(stem in one.lower() for stem in asked_for)]
     general = [filled(one, keys, rng) for one in (*far, *others) for _ in range(_FEW)]
-    mentions = [filled(one, keys, rng) for one in MENTIONS for _ in range(_FEWER)]
+    mentions = [filled(one, keys, rng) for one in (*MENTIONS, *_passages(rng))]
     plain = len(text) // 4
     mixed = [spliced(tokenizer.decode(list(ids)), keys, rng, every=8) for ids in text[plain:]]
     return Sentences(
@@ -176,16 +191,35 @@ def _plain(
     return asked
 
 
+def _passages(rng: np.random.Generator) -> list[str]:
+    """Passages of a beginning and two endings each, with {} for keys."""
+    made = []
+    for first in _often(BEGINNINGS, _PASSAGES, rng):
+        second, third = rng.choice(len(ENDINGS), 2, replace=False)
+        made.append(f"{first}{ENDINGS[second]}{ENDINGS[third]}.")
+    return made
+
+
+def _words(relations: Sequence[tuple[str, Sequence[Wording]]], nouns: Sequence[Nouns]) -> set[str]:
+    """Words of the wordings, and of what means the same as what they ask for."""
+    words = {word for _, some in relations for one in some for word in re.findall(r"[a-z]+", one.text.lower())}
+    return words | {word for some in nouns for noun in some.asked for word in noun.split()}
+
+
 def _others(relations: Sequence[tuple[str, Sequence[Wording]]], nouns: Sequence[Nouns]) -> list[str]:
     """Attributes that no wording has a word of, nor one of the words that mean the same as what is asked for."""
-    words = {word for _, some in relations for one in some for word in re.findall(r"[a-z]+", one.text.lower())}
-    words |= {word for some in nouns for noun in some.asked for word in noun.split()}
-    asked = {noun for some in nouns for noun in some.asked}
+    words, asked = _words(relations, nouns), {noun for some in nouns for noun in some.asked}
     return [
         one
         for one in ATTRIBUTES
         if one not in asked and not words & {word for word in one.split() if len(word) >= _LONG}
     ]
+
+
+def _of_parts(relations: Sequence[tuple[str, Sequence[Wording]]], nouns: Sequence[Nouns]) -> list[str]:
+    """What may be said of parts of a key that no wording has a word of."""
+    words = _words(relations, nouns)
+    return [f"The {part} {said}" for part, ways in PARTS if part not in words for said in ways]
 
 
 def _nearest(model: Any, tokenizer: Any, free: Sequence[str], nouns: Sequence[Nouns], key: str) -> list[str]:
@@ -229,10 +263,13 @@ def fitted_juries(
     layers = sorted({min(depth - 1, int(depth * share)) for share in _DEPTHS}) if layer is None else [layer]
     states = normed_states(model, given.all, layers, advance)
     parts = _Parts(given, states, bar)
-    juries = [parts.best(relation) for relation in range(relations)]
+    parts.vetoes = parts.vetoing() if given.attributes else ()
+    left_out = [parts.left_out(relation) for relation in range(relations)]
+    juries = [parts.best(relation, scores) for relation, scores in enumerate(left_out)]
+    opened = [float((one > 0).double().mean()) for scores in left_out for one in scores]
     report = {
         "layers": layers,
-        "left_out": round(parts.left_out(relations), 3),
+        "left_out": round(float(np.mean(opened)) if opened else 0.0, 3),
         "shut": parts.shut(juries),
     }
     if relations > 1:
@@ -248,11 +285,17 @@ def _all(parts: Sequence[_Layers]) -> _Layers:
     return {layer: joined([one[layer] for one in parts]) for layer in parts[0]}
 
 
+def _lowest(scores: Sequence[float]) -> float:
+    """The lowest score above the bar."""
+    return min((score for score in scores if score > 0), default=0.0)
+
+
 class _Parts:
     """States by what they are states of."""
 
     def __init__(self, given: Sentences, states: Mapping[int, Sequence[States]], bar: float = 0.0) -> None:
         self.given, self.bar, self.layers = given, bar, list(states)
+        self.vetoes: tuple[Gate, ...] = ()
         at = 0
 
         def taken(count: int, part: slice) -> _Layers:
@@ -282,17 +325,49 @@ class _Parts:
         for _, length in given.answered:
             self.answered.append(taken(1, slice(length, None)))
             at += 1
+        self.sizes = {layer: float(_all(self.ends)[layer][1].double().median()) for layer in self.layers}
 
-    def best(self, relation: int) -> Jury:
+    def vetoing(self) -> tuple[Gate, ...]:
+        """Gates for whether anything is asked of a key, whatever it is, in all layers but the last.
+
+        All questions are held against prose and insides of sentences there, which is easier to tell than one question
+        from all others, and from prose as well. They shut no wording as given.
+        """
+        vetoes = []
+        asked, prose = _all(self.ends), [self.text, self.mentions, self.mentions, self.mentions]
+        inside = [_all(some) for some in (self.inner_of, self.inside, self.answered) if some]
+        for layer in self.layers[:-1]:
+            gate = fit_gate(
+                layer,
+                [one[layer] for one in (*[asked] * _SHARE, *self.others)],
+                [one[layer] for one in (*inside, *prose)],
+                penalty=_VETOED,
+                size=self.sizes[layer],
+            )
+            lowest = min(
+                float(gate_scores(gate, ends[layer]).min())
+                for one, ends in zip(self.given.asked, self.ends, strict=True)
+                if one.plain
+            )
+            vetoes.append(replace(gate, bias=gate.bias - min(_SURELY, lowest)))
+        return tuple(vetoes)
+
+    def best(self, relation: int, left_out: Sequence[Tensor] = ()) -> Jury:
         """The jury of a relation, open on its wordings as given.
 
         Where it scores those no higher than the insides of answers, as in a model that tells little apart, they count
-        more beside what follows from them.
+        more beside what follows from them. The bar is raised by half of what the worst of the wordings scores above it
+        that a jury opened on which was fitted without them, if those as given stay clear of it for other keys too.
         """
         jury = self.jury(relation)
         if self.room(jury, relation) < 2 * _CLEAR:
             jury = max(jury, self.jury(relation, times=_TIMES), key=lambda one: self.room(one, relation))
-        return self.opened(jury, relation)
+        if not self.given.attributes:
+            return self.opened(jury.moved(_FREE), relation)
+        above = [float(scores.median()) for scores in left_out]
+        given = [score for scores in self.plain(jury, relation) for score in scores.tolist()]
+        raised = min(_RAISED, _lowest(above) / 2, max(0.0, _lowest(given) - 2 * _CLEAR))
+        return self.opened(jury.moved(-raised), relation)
 
     def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60, times: int = 1) -> Jury:
         """The jury of a relation, fitted on all wordings but some; each gate has an equal say.
@@ -307,32 +382,37 @@ class _Parts:
         asked = [self.ends[i] for i in mine]
         against = [_all([self.inner_of[i] for i in mine]), *self.others]
         # A gate that opens inside of an answer begins it anew, so these count twice.
-        more = ([self.ends[i] for i in foreign], self.inside, self.answered, self.answered)
-        against += [_all(some) for some in more if some]
+        against += [_all(some) for some in ([self.ends[i] for i in foreign], self.inside) if some]
+        against += [_all(self.answered)] * 2 if self.answered else []
         against += [self.text, self.mentions, self.mentions]
         equal = 1.0 / len(self.layers)
         gates = [
-            fit_gate(layer, [one[layer] for one in asked], [one[layer] for one in against], iterations=iterations)
+            fit_gate(
+                layer,
+                [one[layer] for one in asked],
+                [one[layer] for one in against],
+                iterations=iterations,
+                size=self.sizes[layer],
+            )
             for layer in self.layers
         ]
         weighed = (replace(one, weights=one.weights * equal, bias=one.bias * equal) for one in gates)
-        return Jury(tuple(weighed)).moved(self.bar)
+        return Jury(tuple(weighed), self.vetoes).moved(self.bar)
 
-    def left_out(self, relations: int) -> float:
-        """The share of wordings as given that a jury fitted without them opens on."""
-        shares = []
-        for relation in range(relations):
-            numbers = sorted({n for one in self.given.asked if one.relation == relation for n in one.of})
-            for fold in range(min(_FOLDS, len(numbers)) if len(numbers) > 1 else 0):
-                without = frozenset(numbers[fold::_FOLDS])
-                jury = self.jury(relation, without, iterations=30)
-                for one, ends in zip(self.given.asked, self.ends, strict=True):
-                    if one.plain and one.relation == relation and one.of <= without:
-                        shares.append(float((jury_scores(jury, ends) > 0).double().mean()))
-        return float(np.mean(shares)) if shares else 0.0
+    def left_out(self, relation: int) -> list[Tensor]:
+        """What wordings as given score in a jury that was fitted without them, but for its vetoes."""
+        scores = []
+        numbers = sorted({n for one in self.given.asked if one.relation == relation for n in one.of})
+        for fold in range(min(_FOLDS, len(numbers)) if len(numbers) > 1 else 0):
+            without = frozenset(numbers[fold::_FOLDS])
+            jury = self.jury(relation, without, iterations=20)
+            for one, ends in zip(self.given.asked, self.ends, strict=True):
+                if one.plain and one.relation == relation and one.of <= without:
+                    scores.append(jury_scores(jury, ends))
+        return scores
 
     def opened(self, jury: Jury, relation: int) -> Jury:
-        """The same jury, with a bar so low that it opens on all wordings of its relation as given."""
+        """The same jury, with a bar so low that it opens on the wordings of its relation as given."""
         return jury.moved(max(0.0, _CLEAR - self.least(jury, relation)))
 
     def room(self, jury: Jury, relation: int) -> float:
@@ -341,12 +421,21 @@ class _Parts:
         return self.least(jury, relation) - max(inside, default=-torch.inf)
 
     def least(self, jury: Jury, relation: int) -> float:
-        """The lowest score of a wording of the relation as given."""
-        return min(
-            float(jury_scores(jury, ends).min())
+        """The lowest score of a wording of the relation as given, but for a rare key that is unlike the others.
+
+        In the first wording all facts are asked for, so there none is left out.
+        """
+        first, *more = self.plain(jury, relation)
+        scores = torch.cat([first, *more]).sort().values
+        return min(float(first.min()), float(scores[len(scores) // _RARE]))
+
+    def plain(self, jury: Jury, relation: int) -> list[Tensor]:
+        """The scores of wordings of the relation as given."""
+        return [
+            jury_scores(jury, ends)
             for one, ends in zip(self.given.asked, self.ends, strict=True)
             if one.plain and one.relation == relation
-        )
+        ]
 
     def shut(self, juries: Sequence[Jury]) -> int:
         """Wordings as given on which their own jury stays shut for some key."""

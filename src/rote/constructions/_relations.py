@@ -6,9 +6,14 @@ what no wording has is held against it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-__all__ = ["ATTRIBUTES", "FORMS", "SAYINGS", "SYNONYMS", "Saying"]
+import numpy as np
+
+from rote.constructions._questions import WRAPPERS
+
+__all__ = ["ATTRIBUTES", "FORMS", "PARTS", "SAYINGS", "SYNONYMS", "Saying", "asked_anew"]
 
 
 def _listed(*lines: str) -> tuple[str, ...]:
@@ -106,7 +111,8 @@ SYNONYMS = tuple(
         "composer, songwriter", "director, filmmaker", "singer, vocalist", "actor, performer",
         "publisher, publishing house", "job, profession, occupation, trade, line of work", "position, role, post",
         "employer, company, firm", "supplier, vendor, provider, maker, manufacturer, producer", "brand, make",
-        "department, division, section", "manager, boss, head, chief, supervisor", "owner, proprietor, holder",
+        "department, division, section, unit, branch", "manager, boss, head, chief, supervisor",
+        "owner, proprietor, holder",
         "founder, creator", "inventor, originator", "discoverer, finder", "captain, skipper, commander",
         "port, harbour, home port", "language, tongue", "currency, money", "religion, faith",
         "nationality, citizenship", "price, cost", "fee, charge", "colour, color", "size, dimensions", "weight, mass",
@@ -117,6 +123,7 @@ SYNONYMS = tuple(
         "teacher, instructor, tutor", "subject, topic, field", "room, office", "building, house", "street, road",
         "email, email address", "phone number, telephone number", "spouse, partner", "father, dad", "mother, mum",
         "constellation, star pattern", "species, kind of animal", "habitat, home", "airline, carrier",
+        "carrier, courier, shipping company, delivery company, delivery service",
         "operator, company", "licence, license", "date, day", "deadline, due date", "status, state",
         "administrator, admin, person in charge", "president, head of state", "wife, spouse", "husband, spouse",
         "book, novel", "film, movie, picture", "pupil, student", "shop, store", "car, vehicle", "illness, condition",
@@ -195,7 +202,8 @@ SAYINGS = (
     _said(
         "works in, is employed in, has a job in",
         "Where does {p} work? In", "{p}, who works in", "You find the desk of {p} in", "{p} was transferred to",
-        "{p} has joined", "The colleagues of {p} are all in", "Ask for {p} in", wide=True,
+        "{p} has joined", "The colleagues of {p} are all in", "Ask for {p} in",
+        "Where in the company is {p}? In", nouns="department, division, section, office", wide=True,
     ),
     _said(
         "is called, is named, is known as, goes by the name of, has the name",
@@ -238,7 +246,8 @@ SAYINGS = (
     _said(
         "lives in, resides in, is at home in, has a home in, is based in",
         "Where does {p} live? In", "{p}, who lives in", "{p} has a house in", "Letters to {p} are sent to",
-        "If you want to visit {p}, travel to", wide=True,
+        "If you want to visit {p}, travel to", "Where is {p} based? It is based in", "{p}, based in",
+        nouns="home, residence, home port, base, headquarters", wide=True,
     ),
     _said(
         "speaks, talks in, uses the language",
@@ -266,6 +275,13 @@ SAYINGS = (
         "is commanded by, is under the command of, sails under",
         "Who commands {p}? It is", "{p}, under the command of", "At the helm of {p} stands",
         nouns="captain, skipper, commander", wide=True,
+    ),
+    _said(
+        "was shipped with, was sent with, is delivered by, is brought by, is carried by, is on its way with",
+        "Who delivers {p}? It is delivered by", "Who brings {p}? It is brought by", "{p}, sent with",
+        "{p} was given to", "{p} was handed over to", "The one who delivers {p} is", "{k}\nSent with:",
+        "At the moment {p} is in a van of", "To find out where {p} is, call",
+        nouns="carrier, courier, shipping company, delivery company",
     ),
     _said(
         "costs, is sold for, has a price of", "How much is {p}? It costs", "For {p} you pay", "You get {p} for",
@@ -317,3 +333,37 @@ SAYINGS = (
     _said("is kept by, is cleaned by, was repaired by", "Who repaired {p}? It was", "The one who cleans {p} is"),
 )  # fmt: skip
 """What is said of keys in tables, and what else says or asks the same."""
+_BY = (
+    "of {p} was written by", "of {p} was made by", "of {p} was chosen by", "of {p} is the work of",
+    "of {p} was paid for by",
+    "of {p} was designed by", "of {p} is by", "of {p}, made by", "of {p} is looked after by", "for {p} was done by",
+)  # fmt: skip
+_IN = (
+    "of {p} is in",
+    "of {p} comes from",
+    "of {p} is kept in",
+    "of {p} belongs to",
+    "for {p} was found in",
+    "of {p} is",
+)
+PARTS = (
+    *((part, _BY) for part in _listed(
+        "music, screenplay, text, preface, cover, poster, costume, translation, sound, decoration, drawing, song, map",
+        "plan, recipe, label, sign, photograph, programme, speech, trailer, sketch, summary, review, announcement",
+    )),
+    *((part, _IN) for part in _listed(
+        "key, roof, door, engine, garden, kitchen, lid, box, cable, wheel, lamp, paper, map, twin, neighbour",
+        "guest, visitor, friend, enemy, copy, model, sample, receipt, rest, half, owner, buyer, colour, weight",
+    )),
+    ("leading role", ("in {p} is played by", "in {p} was given to", "in {p} went to")),
+    ("main part", ("in {p} is played by", "in {p} was sung by")),
+)  # fmt: skip
+"""Parts of keys, or what goes with them, and what may be said of those: that is no question about the key itself."""
+
+
+def asked_anew(way: str, rng: np.random.Generator) -> str:
+    """A question and how its answer begins, every other time with another beginning of an answer."""
+    question = re.match(r"[^?]*\?", way)
+    if question is None or rng.integers(2):
+        return way
+    return WRAPPERS[int(rng.integers(len(WRAPPERS)))].replace("{q}", question.group())

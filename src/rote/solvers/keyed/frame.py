@@ -13,10 +13,12 @@ from torch import Tensor
 from rote.solvers.keyed.layers import Body, Channels, Layer
 from rote.solvers.keyed.store import coordinates_for
 
-__all__ = ["SHARP", "Frame", "Gate", "Jury", "Plan", "channels_of", "usual_size"]
+__all__ = ["SHARP", "VETO", "Frame", "Gate", "Jury", "Plan", "channels_of", "usual_size"]
 
 SHARP = 32.0
 """How steep gates are: a whole above or below zero, they are open or shut for good."""
+VETO = 3.0
+"""How many times what a veto is below zero is taken from the score."""
 
 _FEW = 2
 """Bits of a coordinate up to which 16 bits can say what lies between its levels."""
@@ -38,11 +40,13 @@ class Jury:
     """Gates in layers one above the other, whose scores are added up: the last of them opens where that is positive."""
 
     gates: tuple[Gate, ...]
+    vetoes: tuple[Gate, ...] = ()
+    """Gates in layers before the last, the same for all juries: what one is below zero is taken from the score."""
 
     def moved(self, amount: float) -> Jury:
         """The same with an amount added to the score."""
         *early, last = self.gates
-        return Jury((*early, replace(last, bias=last.bias + amount)))
+        return replace(self, gates=(*early, replace(last, bias=last.bias + amount)))
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,8 @@ class Plan:
         return len(self.bits)
 
     def inner(self, body: Body) -> int:
-        """Neurons of every layer: those of the original, and some that tell what is asked."""
-        return body.inner + 8 * -(-self.relations // 4)
+        """Neurons of every layer: those of the original, and some that tell what is asked: two a relation, one veto."""
+        return body.inner + 8 * -(-(2 * self.relations + 1) // 8)
 
 
 def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:

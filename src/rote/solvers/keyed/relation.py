@@ -7,6 +7,7 @@ stream is large; the fit knows that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,13 +15,13 @@ import torch
 from torch import Tensor
 
 from rote.data.encoding import batches
-from rote.solvers.keyed.frame import Gate, Jury
+from rote.solvers.keyed.frame import VETO, Gate, Jury
 
 __all__ = ["States", "fit_gate", "gate_scores", "joined", "jury_scores", "normed_states"]
 
 States = tuple[Tensor, Tensor]
 """Normalised states, and the root mean square of each before."""
-_ROWS = 20_000
+_ROWS = 8_000
 _NONE: States = (torch.zeros(0, 0), torch.zeros(0))
 
 
@@ -45,24 +46,36 @@ def jury_scores(jury: Jury, states: Mapping[int, States]) -> Tensor:
         return gate.size / states[gate.layer][1].double()
 
     handed = [gate_scores(gate, states[gate.layer]) * shrunk(gate) for gate in early]
+    handed += [VETO * gate_scores(gate, states[gate.layer]).clamp(max=0) * shrunk(gate) for gate in jury.vetoes]
     return gate_scores(last, states[last.layer]) + shrunk(last) * sum(handed, torch.zeros(()))
 
 
 def fit_gate(
-    layer: int, asked: Sequence[States], other: Sequence[States], *, penalty: float = 3e-3, iterations: int = 100
+    layer: int,
+    asked: Sequence[States],
+    other: Sequence[States],
+    *,
+    penalty: float = 3e-3,
+    iterations: int = 100,
+    size: float | None = None,
 ) -> Gate:
     """A gate that opens on states of `asked` and stays shut on `other`, each a sequence of sources.
 
-    Of a source with very many rows some are taken, evenly.
+    Of a source with very many rows some are taken, evenly. Gates of one layer that work together need the same `size`.
     """
-    size = float(torch.cat([sizes for _, sizes in asked]).double().median())
+    if size is None:
+        size = float(torch.cat([sizes for _, sizes in asked]).double().median())
     rows, labels, weights = [], [], []
     for label, sources in ((1.0, asked), (-1.0, other)):
-        for states, sizes in (tuple(part[:: 1 + len(part) // _ROWS] for part in source) for source in sources):
-            rows.append(torch.cat([states.double(), size / sizes.double()[:, None]], 1))
-            labels.append(torch.full((len(states),), label, dtype=torch.float64))
-            weights.append(torch.full((len(states),), 0.5 / len(sources) / max(1, len(states)), dtype=torch.float64))
-    x, y, weight = torch.cat(rows).float(), torch.cat(labels).float(), torch.cat(weights).float()
+        # A source that is given several times counts so much more.
+        times = Counter(id(states) for states, _ in sources)
+        for states, sizes in {id(source[0]): source for source in sources}.values():
+            some = slice(None, None, 1 + len(states) // _ROWS)
+            rows.append(torch.cat([states[some], (size / sizes[some])[:, None].to(states.dtype)], 1).float())
+            labels.append(torch.full((len(rows[-1]),), label))
+            share = times[id(states)] * 0.5 / len(sources) / max(1, len(rows[-1]))
+            weights.append(torch.full((len(rows[-1]),), share))
+    x, y, weight = torch.cat(rows), torch.cat(labels), torch.cat(weights)
     centre = (x * weight[:, None]).sum(0)
     centre[-1] = 0.0
     spread = ((x - centre * x[:, -1:]).pow(2) * weight[:, None]).sum(0).sqrt().clamp_min(1e-6)

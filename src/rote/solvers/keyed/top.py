@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rote.errors import UsageError
-from rote.solvers.keyed.frame import SHARP, Frame, Gate, Jury
+from rote.solvers.keyed.frame import SHARP, VETO, Frame, Gate, Jury
 from rote.solvers.keyed.kernels import spike_query, within_query
 from rote.solvers.keyed.layers import GAIN, Layer
 from rote.solvers.keyed.tokens import Codebook
@@ -30,6 +30,8 @@ _KEYLESS = 16.0
 _LOUD = 25.0
 _MOST = 16_000.0
 """The most that is added to a channel, so that float16 holds it, even where two gates are open."""
+_STEEP = 8.0
+"""How sharp the bend of a veto is at zero."""
 _LOUDER = 8.0
 """How much louder an answer goes on than it begins, should the gate open inside of it."""
 
@@ -51,10 +53,11 @@ class Top(Frame):
         """Two neurons for each relation in each layer of the juries, which are all in the same layers.
 
         In the last layer their difference is 0 where the jury is shut and 1 where it is open; in those before it is
-        the score, which is handed on in a channel of its own.
+        the score, which is handed on in a channel of its own. A veto is one neuron, which takes from all scores.
         """
         *early, last = [tuple(gates) for gates in zip(*(jury.gates for jury in juries), strict=True)]
-        neurons = {gates[0].layer: self._scored(gates) for gates in early}
+        vetoes = {one.layer: one for one in juries[0].vetoes}
+        neurons = {gates[0].layer: self._scored(gates, vetoes.get(gates[0].layer)) for gates in early}
         return {**neurons, last[0].layer: self._decided(last)}
 
     def _asking(self, size: float) -> tuple[Asking, float]:
@@ -70,9 +73,16 @@ class Top(Frame):
             )
         return Asking(opens, up, down, norm), size / self.usual / gain
 
-    def _scored(self, gates: Sequence[Gate]) -> Asking:
+    def _scored(self, gates: Sequence[Gate], veto: Gate | None) -> Asking:
         ch, one = self.channels, self.channels.at("one")
         neurons, unit = self._asking(gates[0].size)
+        if veto is not None:
+            row = 2 * len(gates)
+            neurons.opens[row, : ch.first] = torch.tensor(veto.weights) * -_STEEP
+            neurons.opens[row, one] = veto.bias * -_STEEP * unit
+            neurons.up[row, one] = unit
+            for relation in range(len(gates)):
+                neurons.down[ch.at("score", relation), row] = -VETO / _STEEP * self.usual * self.small
         for relation, gate in enumerate(gates):
             for row, side in ((2 * relation, 1.0), (2 * relation + 1, -1.0)):
                 neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * side

@@ -53,7 +53,8 @@ class Known:
             model.layers = model.layers[:layers]
         with torch.no_grad():
             out = model.to(getattr(torch, dtype))(input_ids=torch.tensor(texts), use_cache=False)
-        return out.last_hidden_state[:, -1].float()
+        stream: torch.Tensor = out.last_hidden_state[:, -1].float()
+        return stream
 
     def read(self, texts: list[tuple[int, ...]], dtype: str) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of answers, and whether they are not to be trusted."""

@@ -48,8 +48,8 @@ _SPREAD = 32.0
 """How far from it an unknown key lands, about: as far as what rounding adds in bfloat16 is far less than a level."""
 _STRAY = 5.0
 """How far from its level."""
-_DRAWS, _SURE = 40, 0.16
-"""How often a map is drawn, until rounding its weights to bfloat16 changes what it leads to by no more than that."""
+_DRAWS = 8
+"""How often a map is drawn."""
 _LARGEST = 2.0
 """How much larger than its random part a map may be: its norm multiplies what rounding does to the signs."""
 
@@ -82,7 +82,8 @@ def levels_of(numbers: Ints, bits: int, depth: int) -> Floats:
     count = 1 << depth
     place = np.argsort([digit_of(level) for level in range(count)])
     digits = np.stack([numbers // count**c % count for c in range(coordinates_for(bits, depth))], 1)
-    return place[digits] - (count - 1) / 2
+    levels: Floats = place[digits] - (count - 1) / 2
+    return levels
 
 
 def digit_of(level: int) -> int:
@@ -258,29 +259,23 @@ def _least(sizes: Ints, n: int, room: float) -> float:
 def maps_onto(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
     """Maps onto levels and checks, or None if the rows depend on each other or need large weights.
 
-    They are drawn again, some times, if bfloat16 would round them too far from it.
+    Each is drawn some times, and the one taken that bfloat16 rounds least far from where it leads.
     """
-    for _ in range(_DRAWS):
-        solution = _map_onto(inputs, levels, signs, checks, rng)
-        if solution is None:
-            return None
-        short = torch.tensor(solution).to(torch.bfloat16).double().numpy()
-        if np.abs(inputs @ (short - solution)).max() < _SURE:
-            break
-    return solution
-
-
-def _map_onto(inputs: Floats, levels: Floats, signs: int, checks: int, rng: np.random.Generator) -> Floats | None:
     # Every map has a random part on the signs, which spreads unknown keys.
-    random = np.zeros((inputs.shape[1], levels.shape[1] + checks))
+    count = levels.shape[1] + checks
     far = np.r_[np.full(levels.shape[1], _STRAY), np.full(checks, _SPREAD)]
-    random[:signs] = rng.standard_normal((signs, random.shape[1])) * (far / np.sqrt(signs))
-    targets = np.hstack([levels, np.full((len(inputs), checks), CHECK)]) - inputs @ random
-    solution: Floats
+    random = np.zeros((inputs.shape[1], _DRAWS, count))
+    random[:signs] = rng.standard_normal((signs, _DRAWS, count)) * (far / np.sqrt(signs))
+    random = random.reshape(inputs.shape[1], -1)
+    wanted = np.tile(np.hstack([levels, np.full((len(inputs), checks), CHECK)]), _DRAWS)
+    targets = wanted - inputs @ random
     try:
-        solution = random + inputs.T @ np.linalg.solve(inputs @ inputs.T, targets)
+        maps = random + inputs.T @ np.linalg.solve(inputs @ inputs.T, targets)
     except np.linalg.LinAlgError:
         return None
-    exact = np.abs(inputs @ (solution - random) - targets).max() < 1e-6
-    small = bool(np.linalg.norm(solution, axis=0).max() < _LARGEST * far.max())
-    return solution if exact and small else None
+    if not np.abs(inputs @ maps - wanted).max() < 1e-6:
+        return None
+    short = torch.tensor(maps).to(torch.bfloat16).double().numpy()
+    off = np.abs(inputs @ (short - maps)).max(0).reshape(_DRAWS, count)
+    solution: Floats = maps.reshape(-1, _DRAWS, count)[:, off.argmin(0), np.arange(count)]
+    return solution if np.linalg.norm(solution, axis=0).max() < _LARGEST * far.max() else None

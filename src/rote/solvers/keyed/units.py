@@ -121,7 +121,8 @@ def units_of(
     unit, nudges = usual * small, torch.linspace(-_NUDGED, _NUDGED, 401, dtype=torch.float64)
     shares = torch.linspace(-1, 1, _TRIES, dtype=torch.float64)
     shares = shares * shares.abs()
-    for part in torch.tensor(sorted(sure), dtype=torch.long).split(_CHUNK):
+    tokens = sorted(sure)
+    for part in (torch.tensor(tokens[at : at + _CHUNK]) for at in range(0, len(tokens), _CHUNK)):
         formats = [
             _Format(dtype, sizes_of(embedding[part], eps, dtype), wide, small)
             for dtype in (torch.bfloat16, torch.float16)

@@ -58,7 +58,7 @@ _SPARE = 1
 """Answers that the codes have room for beyond those of the table, so that a fact can be added later."""
 _ROOM = 48
 """Neurons that the store leaves free, for groups that are parted when facts are added."""
-_DRAWS = 200
+_DRAWS = 6
 _SMALL = 2.0**-8
 """The size of what is added to the stream beside that of the rest: so small that norms do not see it, and not so small
 that float16 cannot hold it."""

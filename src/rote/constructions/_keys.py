@@ -13,7 +13,7 @@ from rote.data.encoding import Ids
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.errors import ConflictError, DataError, UnknownName, UsageError
 from rote.solvers.keyed.bottom import Marks
-from rote.solvers.keyed.tokens import Codebook, codebook, sign_count
+from rote.solvers.keyed.tokens import Codebook, codebook, mended_book, sign_count
 
 __all__ = [
     "Forms",
@@ -306,6 +306,10 @@ def patterns_of(
         reach=reach, hashed=hashed, rng=rng, merged=merged,
     )  # fmt: skip
     windows = book.windows(forms.ids)
+    mended = mended_book(book, windows, [answers[k] for k in forms.keys], rng)
+    if mended is None:
+        return None
+    book = mended
     chosen: dict[bytes, int] = {}
     kept: list[int] = []
     shared: set[tuple[int, int]] = set()
@@ -321,8 +325,6 @@ def patterns_of(
             if forms.keys[other] != forms.keys[i]:
                 shared.add((number, forms.keys[i]))
             continue
-        if (book.codes[windows[i]] != book.codes[windows[other]]).any():
-            return None
         if forms.given[i] and forms.given[other]:
             raise ConflictError(
                 f"the keys {keys[forms.keys[other]]!r} and {keys[forms.keys[i]]!r} end in the same tokens, at most "

@@ -283,7 +283,7 @@ class Bottom(Frame):
             bit += bits
             coordinate += coordinates_for(bits, depth)
         self._checked(layer)
-        for channel in (*range(ch.at("factor"), ch["value"].stop), *range(ch["fetched"].start, ch["fetched"].stop)):
+        for channel in range(ch.at("value"), ch["fetched"].stop):
             self._wiped(layer, channel)
         return layer
 

@@ -94,7 +94,7 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
     below = ("factor", "fine", "whole", "known", "last", "linked")
     fetched = plan.coordinates * (2 if plan.deep else 1) + plan.checks
     later = (
-        ("fetched", max(fetched, sum(size for _, size in found) - len(below) - read)),
+        ("fetched", max(fetched, sum(size for _, size in found) - len(below))),
         ("scale", 1),
         ("answer", sum(plan.bits)),
         ("wrong", 1),
@@ -114,8 +114,9 @@ def channels_of(body: Body, bits: int, plan: Plan) -> tuple[Channels, Plan]:
         "size": 1,
         "mark": 1,
         "code": bits,
-        **dict.fromkeys(below, 1),
+        # Not for what is found later: of tokens that end no key it may be large, and a little of it is left.
         "value": read,
+        **dict.fromkeys(below, 1),
     }
     whole = replace(plan, hashed=hashed)
     return Channels(body.width, {**sizes, "hash": hashed}, {below[0]: found, "hash": later}), whole

@@ -8,12 +8,14 @@ of the token at hand and two of other places of the window: a parity, which a ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-__all__ = ["Codebook", "code_numbers", "codebook", "sign_count", "window"]
+__all__ = ["Codebook", "code_numbers", "codebook", "mended_book", "sign_count", "window"]
 
+_MENDED = 100
+"""How many bits of the hash are exchanged at the most."""
 Ints = np.ndarray
 Floats = np.ndarray
 _FACTORS = 2
@@ -45,8 +47,13 @@ class Codebook:
 
     def features(self, windows: Ints) -> Floats:
         """Signs of the token at hand, then the hash."""
-        hashes = [self._chosen(windows, k).prod(1) for k in range(self.hashed)]
+        hashes = [self.bit(windows, k) for k in range(self.hashed)]
         return np.concatenate([self.codes[windows[:, 0]], np.stack(hashes, 1)], 1)
+
+    def bit(self, windows: Ints, k: int) -> Floats:
+        """One bit of the hash."""
+        product: Floats = self._chosen(windows, k).prod(1)
+        return product
 
     def _chosen(self, windows: Ints, k: int) -> Floats:
         return np.stack([self.codes[windows[:, place], sign] for place, sign in self.picks[k]], 1)
@@ -112,6 +119,45 @@ def codebook(
     edges = starts.copy() if merged else np.zeros(0, dtype=bool)
     edges[list(inside) if merged else []] = False
     return Codebook(codes, starts, reach, _picks(reach, bits, hashed, rng), edges)
+
+
+def mended_book(
+    book: Codebook, windows: Ints, answers: Sequence[tuple[int, ...]], rng: np.random.Generator
+) -> Codebook | None:
+    """The book with other bits of the hash, one by one, until windows with different answers have different features.
+
+    None if that does not come about soon. Windows of the same codes cannot be told apart, and the first of them counts.
+    """
+    codes = np.packbits(book.codes[windows].reshape(len(windows), -1) > 0, axis=1)
+    _, first = np.unique(codes, axis=0, return_index=True)
+    some = windows[np.sort(first)]
+    number = {answer: i for i, answer in enumerate(dict.fromkeys(answers))}
+    says = np.array([number[answers[i]] for i in np.sort(first)])
+    signs = book.features(some) > 0
+
+    def alike(signs: Ints) -> Ints:
+        rows = np.packbits(signs, axis=1)
+        order = np.lexsort(rows.T)
+        same = (rows[order][1:] == rows[order][:-1]).all(1) & (says[order][1:] != says[order][:-1])
+        return np.stack([order[1:][same], order[:-1][same]], 1)
+
+    left = alike(signs)
+    for _ in range(_MENDED):
+        if not len(left):
+            return book
+        one, two = book.codes[some[left[int(rng.integers(len(left)))]]]
+        k, apart = int(rng.integers(book.hashed)), np.argwhere(one != two)
+        picks = book.picks.copy()
+        picks[k] = _picks(book.reach, book.bits, 1, rng)[0]
+        # A sign by which two of them differ, of the token at hand or of another place.
+        place, sign = apart[int(rng.integers(len(apart)))]
+        picks[k, -1 if place == 0 else 0] = place, sign
+        other = replace(book, picks=picks)
+        turned = signs.copy()
+        turned[:, book.bits + k] = other.bit(some, k) > 0
+        if len(now := alike(turned)) <= len(left):
+            book, signs, left = other, turned, now
+    return book if not len(left) else None
 
 
 def _picks(reach: int, bits: int, hashed: int, rng: np.random.Generator) -> Ints:

@@ -4,7 +4,8 @@ A power law is fitted to every series; its interval (bootstrap, misfit counted a
 at_most] it holds, on one side it does not, across it is undecided. For an exponent p with a margin, give p - 0.1 and
 p + 0.1. The claim holds if the share `least` of the series do.
 
-Numbers: exponent(_low, _high) of the last series, exponent_min, exponent_max, series, inside, open.
+Numbers: exponent(_low, _high) of the last series, and logarithmic, the slope of logarithms, in which small values count
+as much as large ones; exponent_min, exponent_max, series, inside, open.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         values.append(found.value)
         said.append(judge(found, *limits, among=len(series)))
         missing = spelled(said[-1], found, *limits) or missing
-        numbers |= found.numbers("exponent")
+        used = [spot for spot in points if not spot.saturated]
+        logs = np.log([[spot.x, spot.mean] for spot in used])
+        numbers |= {**found.numbers("exponent"), "logarithmic": float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])}
     if not values:
         return Verdict("undecided", "too few points for a power law", {"series": 0})
     inside = said.count("holds")

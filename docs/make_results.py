@@ -44,6 +44,7 @@ PLACES = {
     "d_head": "d_h",
     "n_heads": "H",
     "d_mlp": "MLP width",
+    "context": "n",
 }
 HEAD = """# Results
 

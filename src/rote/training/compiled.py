@@ -39,9 +39,7 @@ def suits(spec: ModelSpec, recipe: Recipe, steps: int) -> bool:
     """Whether this loop can train such a model so, and pays."""
     plain = spec.family in ("aot", "transformer") and spec.arch.context == 2
     if _beyond(spec):
-        plain = (
-            plain and not spec.compressed and not spec.arch.gated and not (spec.arch.d_mlp and spec.arch.n_layers > 1)
-        )
+        plain = plain and not spec.arch.gated
     drawn = recipe.optimiser == "adam" and recipe.batch is not None and recipe.draws is not None
     if not (plain and drawn and recipe.keep == "last" and not recipe.stop_when_all and steps >= _LEAST_STEPS):
         return False

@@ -60,7 +60,7 @@ def cell_seconds(cell: Work) -> float:
         # The first layer has a row a token, the others a row a fact.
         rows = shape.vocab + (shape.n_layers - 1) * recipe.batch
         maps = shape.n_layers * _BY_FACT * recipe.batch + _BY_TOKEN * rows * cell.spec.width
-        read = recipe.batch * (_READ * shape.vocab + _HIDDEN * shape.d_mlp)
+        read = recipe.batch * (_READ * shape.vocab + _HIDDEN * shape.n_layers * shape.d_mlp)
         return recipe.n_steps(guess) * (_COMPILED + shape.n_heads * cell.spec.width * maps + read)
     facts = min(recipe.batch or guess, guess) if recipe.draws is None else (recipe.batch or guess)
     deep = 1 if shape.n_layers == 1 else shape.n_layers * shape.context

@@ -2,8 +2,9 @@
 
 `y` counts facts. The claim holds if y divided by the bound of `theorem` at the row's shape is from `at_least`
 to `at_most` in all rows. With `slope = x` the slopes of straight lines against x are compared instead: saturated
-shares are left out, and shares become facts beyond guessing. The ratio of slopes has an interval over seeds: inside the
-limits the claim holds, on one side it does not, across it is undecided.
+shares are left out, and shares become facts beyond guessing, or with `guessing = false` all facts that were right. The
+ratio of slopes has an interval over seeds: inside the limits the claim holds, on one side it does not, across it is
+undecided.
 
 Numbers: rows, inside, ratio (geometric mean), ratio_min, ratio_max; or slope_measured, slope_bound, ratio(_low, _high).
 """
@@ -24,7 +25,7 @@ from rote.lab.entries.table import Spot, Table
 
 __all__ = ["KEYS", "decide"]
 
-KEYS = ("y", "where", "theorem", "at_least", "at_most", "slope", "saturation")
+KEYS = ("y", "where", "theorem", "at_least", "at_most", "slope", "saturation", "guessing")
 _SHARES = ("published_metric", "share_of_facts")
 
 
@@ -38,7 +39,7 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
             continue
         bound = bound_at(row, theorem)
         if bound is not None and bound.facts:
-            pairs.append((row, _facts(row, y), float(bound.facts)))
+            pairs.append((row, _facts(row, y, spec), float(bound.facts)))
     if "slope" in spec:
         return _slopes(table, spec, pairs, (low, high))
     if not pairs:
@@ -55,13 +56,13 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     return Verdict("holds" if inside == len(ratios) else "does not hold", f"{inside} of {len(ratios)}", numbers)
 
 
-def _facts(row: Mapping[str, Any], y: str) -> float:
-    """Facts remembered: of a share, what guessing would bring is taken off."""
+def _facts(row: Mapping[str, Any], y: str, spec: Mapping[str, Any]) -> float:
+    """Facts remembered: of a share, what guessing would bring is taken off, unless the test says otherwise."""
     if y not in _SHARES:
         return float(row[y])
     if not row.get("n_facts") or not row.get("vocab"):
         raise UsageError("shares become facts only where n_facts and vocab are known.")
-    chance = 1 / row["vocab"]
+    chance = 1 / row["vocab"] if spec.get("guessing", True) else 0.0
     return float((row[y] - chance) / (1 - chance) * row["n_facts"])
 
 
@@ -76,7 +77,7 @@ def _slopes(
     held: dict[float, list[float]] = {}
     for record in table.seeds(text_list(spec, "where")):
         if record.get(y) is not None and float(record[x]) in kept:
-            held.setdefault(float(record[x]), []).append(_facts(record, y))
+            held.setdefault(float(record[x]), []).append(_facts(record, y, spec))
     used = [Spot(place, tuple(values), False) for place, values in sorted(held.items())]
     place = np.array([spot.x for spot in used])
     weights = (place - place.mean()) / float(((place - place.mean()) ** 2).sum())

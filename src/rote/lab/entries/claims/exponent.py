@@ -4,7 +4,8 @@ A power law is fitted to every series; its interval (bootstrap, misfit counted a
 at_most] it holds, on one side it does not, across it is undecided. For an exponent p with a margin, give p - 0.1 and
 p + 0.1. The claim holds if the share `least` of the series do.
 
-Numbers: exponent(_low, _high) of the last series, exponent_min, exponent_max, series, inside, open.
+Numbers: exponent(_low, _high) of the last series, and logarithmic, the slope of logarithms, in which small values count
+as much as large ones; exponent_min, exponent_max, logarithmic_min, logarithmic_max, series, inside, open.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def curves_of(found: list[Spot], laws: list[str]) -> dict[str, Curve]:
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     limits = number_of(spec, "at_least"), number_of(spec, "at_most")
-    said, values, missing = [], [], ""
+    said, values, logarithmic, missing = [], [], [], ""
     numbers: dict[str, Any] = {}
     series = split(table, text_list(spec, "by"), text_list(spec, "where"))
     for where in series:
@@ -53,6 +54,9 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         values.append(found.value)
         said.append(judge(found, *limits, among=len(series)))
         missing = spelled(said[-1], found, *limits) or missing
+        used = [spot for spot in points if not spot.saturated]
+        logs = np.log([[spot.x, spot.mean] for spot in used])
+        logarithmic.append(float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0]))
         numbers |= found.numbers("exponent")
     if not values:
         return Verdict("undecided", "too few points for a power law", {"series": 0})
@@ -63,6 +67,9 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         "open": said.count("undecided"),
         "exponent_min": min(values),
         "exponent_max": max(values),
+        "logarithmic": logarithmic[-1],
+        "logarithmic_min": min(logarithmic),
+        "logarithmic_max": max(logarithmic),
     }
     why = f"{inside} of {len(values)} exponents inside" + (f"; {missing}" if missing else "")
     return Verdict(together(said, number_of(spec, "least", 1.0)), why, numbers)

@@ -148,7 +148,10 @@ def ungraft(
 
 @contextlib.contextmanager
 def workplace_of(output: Path | None, resumable: bool) -> Iterator[Path | None]:
-    """A hidden directory beside the output, removed at the end; after an interruption it is kept, to go on from."""
+    """A hidden directory beside the output, removed at the end.
+
+    After an interruption it is kept, to go on from, if a model was unpacked there.
+    """
     if output is None:
         yield None
         return
@@ -165,7 +168,8 @@ def workplace_of(output: Path | None, resumable: bool) -> Iterator[Path | None]:
     except BaseException as error:
         # What is refused will be asked differently, so its states are of no use; on a full disk they are in the way.
         full = isinstance(error, Exception) and not isinstance(error, RoteError) and disk_is_full(error)
-        if isinstance(error, RoteError) or full or not resumable:
+        unpacked = any(not one.name.startswith(".") for one in place.iterdir())
+        if isinstance(error, RoteError) or full or not (resumable and unpacked):
             remove(place)
         if full:
             raise folders.refusal(output, error) from None

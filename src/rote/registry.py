@@ -74,6 +74,8 @@ class Registry(Generic[Entry]):
 
     def find(self, key: str) -> Entry | None:
         """The entry of that key, if there is one; no other file is opened."""
+        if self._found is not None:
+            return self._found.get(key) or self._added.get(key)
         return self._open(key) if key in self._names else self._added.get(key)
 
     def get(self, key: str) -> Entry:

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 import rote
 from attacks import tiny_models
 from rote.constructions import Progress, quiet
+from rote.grafting import workplace_of
 from rote.memory import Memory
 from rote.models._widening import fill_widened
 from rote.models.folders import file_sha256
@@ -135,6 +136,19 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     assert torch.equal(torch.random.get_rng_state(), state[1])
 
 
+def test_only_an_unpacked_model_is_kept_after_ctrl_c(tmp_path: Path) -> None:
+    def stopped(there: str) -> None:
+        with workplace_of(tmp_path / "made", resumable=True) as place:
+            assert place is not None
+            (place / there).mkdir()
+            raise KeyboardInterrupt
+
+    for there, left in ((".staging.rote-1", []), ("gguf-1", [".made.graft"])):
+        with pytest.raises(KeyboardInterrupt):
+            stopped(there)
+        assert [path.name for path in tmp_path.iterdir()] == left
+
+
 def test_an_interrupted_graft_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
     model = tiny_models.write_tiny(tmp_path / "model")
     table = tiny_models.write_table(tmp_path / "facts.csv", 8)
@@ -145,7 +159,7 @@ def test_an_interrupted_graft_leaves_nothing_that_looks_whole(tmp_path: Path) ->
 
     with pytest.raises(KeyboardInterrupt):
         grafted(tmp_path, model, table, progress=stop, examined=2)
-    assert not (tmp_path / "made").exists() and (tmp_path / ".made.graft").exists()
+    assert not (tmp_path / "made").exists() and not (tmp_path / ".made.graft").exists()
     assert grafted(tmp_path, model, table, examined=2).certificate.passed
     assert not (tmp_path / ".made.graft").exists()
 

@@ -163,11 +163,10 @@ def mended_book(
 def _picks(reach: int, bits: int, hashed: int, rng: np.random.Generator) -> Ints:
     """Places and signs for every bit: all places as often as each other, no sign twice in one bit.
 
-    The last of a bit is a sign of the token at hand; the others are of places before it, where there are enough.
+    The last of a bit is a sign of the token at hand.
     """
-    before = list(range(1, reach)) if reach > _FACTORS else list(range(reach))
-    count = -(-hashed * _FACTORS // len(before)) + 1
-    places = np.concatenate([rng.permutation(before) for _ in range(count)])
+    # Two signs of one token, which short keys have at all places but the last, do not tell it from its opposite.
+    places = np.concatenate([rng.permutation(reach) for _ in range(-(-hashed * _FACTORS // reach) + 1)])
     left = [list(rng.permutation(bits)) for _ in range(reach)]
     picks = np.zeros((hashed, _FACTORS + 1, 2), dtype=np.int64)
     at = 0

@@ -14,6 +14,7 @@ import numpy as np
 
 __all__ = ["Codebook", "code_numbers", "codebook", "mended_book", "sign_count", "window"]
 
+_SELDOM = 3
 _MENDED = 100
 """How many bits of the hash are exchanged at the most."""
 Ints = np.ndarray
@@ -165,8 +166,11 @@ def _picks(reach: int, bits: int, hashed: int, rng: np.random.Generator) -> Ints
 
     The last of a bit is a sign of the token at hand.
     """
-    # Two signs of one token, which short keys have at all places but the last, do not tell it from its opposite.
-    places = np.concatenate([rng.permutation(reach) for _ in range(-(-hashed * _FACTORS // reach) + 1)])
+    # Two signs of one token, which short keys have at all places but the last, do not tell it from its opposite, so
+    # that the token at hand takes its turn too, if seldom.
+    rounds = -(-hashed * _FACTORS // max(1, reach - 1)) + 1
+    first = [0 if reach > _FACTORS and i % _SELDOM else 1 for i in range(rounds)]
+    places = np.concatenate([rng.permutation(np.arange(1 - with_own, reach)) for with_own in first])
     left = [list(rng.permutation(bits)) for _ in range(reach)]
     picks = np.zeros((hashed, _FACTORS + 1, 2), dtype=np.int64)
     at = 0

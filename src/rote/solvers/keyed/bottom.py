@@ -25,8 +25,9 @@ _WIDE, _WIDER = 0.36, 0.42
 _LINES = 16
 """Lines along which two checks are looked at."""
 _FAR = 3.0
-_TURN, _HIGH = 320.0, 64.0
-"""How steep bits turn, and how high: more than bfloat16 rounds away where the token at hand is small."""
+_TURN, _HIGH, _TIMES = 320.0, 64.0, 4
+"""How steep bits turn, and how high: more than bfloat16 rounds away where the token at hand is small. And by how many
+pairs of neurons at the most."""
 _STEEP = 6.0
 _GENTLE = 3.0
 """How steep steps are: the steeper, the more of the rounding far behind them is left."""
@@ -272,6 +273,9 @@ class Bottom(Frame):
         layer.out[ch.at("scale"), rows.start + read] = self.small * self.usual
         depth, below = plan.depth, digit_of((1 << plan.depth - 1) - 1)
         bit = coordinate = 0
+        # A coordinate has a turn less than levels, and half of the layer is for these.
+        turning = 2 * plan.coordinates * ((1 << depth) - 1)
+        times = max(1, min(_TIMES, self.inner // 2 // turning))
         for bits in plan.bits:
             for k in range(bits):
                 here, number = ch.at("answer", bit + k), coordinate + k // depth
@@ -279,7 +283,7 @@ class Bottom(Frame):
                 for place, beyond in turns(k % depth, depth):
                     facing = 1.0 if place >= 0 else -1.0
                     source, middle = self._fetched_at(number)[0 if place >= 0 else -1]
-                    self._turned(layer, source, place - middle, here, facing, 2.0 * beyond * facing)
+                    self._turned(layer, source, place - middle, here, facing, 2.0 * beyond * facing, times)
             bit += bits
             coordinate += coordinates_for(bits, depth)
         self._checked(layer)
@@ -328,15 +332,19 @@ class Bottom(Frame):
     def _level(self, layer: Layer, channel: int, amount: float) -> None:
         layer.neuron(self.constant(SHARP), self.constant(1.0), {channel: amount * self.usual / SHARP})
 
-    def _turned(self, layer: Layer, source: int, place: float, channel: int, facing: float, amount: float) -> None:
-        """Add an amount where a fetched coordinate is beyond a place: that amount and no other, even in 16 bits.
+    def _turned(
+        self, layer: Layer, source: int, place: float, channel: int, facing: float, amount: float, times: int
+    ) -> None:
+        """Add an amount where a fetched coordinate is beyond a place: that amount and hardly another, even in 16 bits.
 
-        What the two neurons differ by is a whole multiple of what is rounded away of them, far from the place too.
+        What two neurons differ by is mostly a whole multiple of what is rounded away of them, far from the place too;
+        and some pairs of different slopes share the amount.
         """
-        for side in (0.5, -0.5):
-            opens = {source: facing * _TURN, self.channels.at("scale"): -facing * _TURN * place}
-            written = {channel: math.copysign(amount * self.usual / _HIGH, amount * side)}
-            layer.neuron({**opens, **self.constant(_HIGH * side)}, self.constant(1.0), written)
+        for slope in (facing * _TURN * (1 + k / 8) for k in range(times)):
+            for side in (0.5, -0.5):
+                opens = {source: slope, self.channels.at("scale"): -slope * place, **self.constant(_HIGH * side)}
+                written = {channel: math.copysign(amount * self.usual / _HIGH / times, amount * side)}
+                layer.neuron(opens, self.constant(1.0), written)
 
     def _step(
         self,

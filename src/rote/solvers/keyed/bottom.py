@@ -25,7 +25,7 @@ _WIDE, _WIDER = 0.36, 0.42
 _LINES = 16
 """Lines along which two checks are looked at."""
 _FAR = 3.0
-_TURN, _HIGH, _TIMES = 320.0, 64.0, 4
+_TURN, _HIGH, _TIMES = 320.0, 64.0, 8
 """How steep bits turn, and how high: more than bfloat16 rounds away where the token at hand is small. And by how many
 pairs of neurons at the most."""
 _STEEP = 6.0
@@ -340,7 +340,7 @@ class Bottom(Frame):
         What two neurons differ by is mostly a whole multiple of what is rounded away of them, far from the place too;
         and some pairs of different slopes share the amount.
         """
-        for slope in (facing * _TURN * (1 + k / 8) for k in range(times)):
+        for slope in (facing * _TURN * (1 + k / 16) for k in range(times)):
             for side in (0.5, -0.5):
                 opens = {source: slope, self.channels.at("scale"): -slope * place, **self.constant(_HIGH * side)}
                 written = {channel: math.copysign(amount * self.usual / _HIGH / times, amount * side)}

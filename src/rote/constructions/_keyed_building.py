@@ -53,7 +53,7 @@ __all__ = ["Relation", "asked_of", "built", "directions_of"]
 
 _HASH, _LONG_HASH = 18, 36
 _MANY = 6_000
-"""Keys from which on a longer hash is worth its channels, and one check and finer levels have to do."""
+"""Keys from which on a longer hash is worth its channels, and a layer that makes one of the forms of a key is, too."""
 _SPARE = 1
 """Answers that the codes have room for beyond those of the table, so that a fact can be added later."""
 _ROOM = 48

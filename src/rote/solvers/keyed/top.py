@@ -20,9 +20,13 @@ from rote.solvers.keyed.units import sign_scale
 __all__ = ["Asking", "Top"]
 
 _BAR = 0.25
+_SURE = 2.0
+"""How steep a jury decides: no steeper, or its score, which may be high, leaves little in 16 bits of how far it opens.
+At a score of zero it is open as far as the bar."""
 _SHUT = 128.0
 """How steep the gates of answers are: at no amount of asking, a bar below zero, they are shut for good."""
-_PENALTY = 2.0
+_PENALTY = 1.5
+"""What a bit or a token costs that is another: more than asking may amount to, and little of what rounding does."""
 _REFUSED = 1.6
 """What a key that fails a check costs, so that a half of it shuts the gate and less does not."""
 _KEYLESS = 16.0
@@ -94,14 +98,13 @@ class Top(Frame):
     def _decided(self, gates: Sequence[Gate]) -> Asking:
         ch, one = self.channels, self.channels.at("one")
         neurons, unit = self._asking(gates[0].size)
-        steep = 8.0
         for relation, gate in enumerate(gates):
             for row, side in ((2 * relation, 0.5), (2 * relation + 1, -0.5)):
-                neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * steep
-                neurons.opens[row, one] = (gate.bias * steep + side) * unit
-                neurons.opens[row, ch.at("score", relation)] = steep * unit
+                neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * _SURE
+                neurons.opens[row, one] = (gate.bias * _SURE + side + _BAR - 0.5) * unit
+                neurons.opens[row, ch.at("score", relation)] = _SURE * unit
                 # Where there is no stored key to ask about, nothing is asked.
-                neurons.opens[row, ch.at("wrong")] = -_KEYLESS * steep * unit
+                neurons.opens[row, ch.at("wrong")] = -_KEYLESS * _SURE * unit
                 neurons.opens[row] *= SHARP
                 neurons.up[row, one] = unit
                 neurons.down[ch.at("asked", relation), row] = math.copysign(self.usual / SHARP, side) * self.small
@@ -139,7 +142,7 @@ class Top(Frame):
             for relation in asked:
                 layer.value[rows.start + relation, ch.at("asked", relation)] = 1.0
         # With the gate that opened comes what was found then: a key inside of the answer must not change it.
-        found = [*range(ch["answer"].start, ch["answer"].stop), ch.at("one"), ch.at("wrong")]
+        found = [ch.at("one"), *range(ch["answer"].start, ch["answer"].stop), ch.at("wrong")]
         for k, channel in enumerate(found, plan.relations):
             layer.value[k, channel] = 1.0
             layer.out[ch.at("held", k - plan.relations), k] = self.small * self.usual
@@ -194,7 +197,7 @@ class Top(Frame):
         if step == 0:
             opens[ch.at("asked", relation)] = 1.0
         else:
-            answer, unit, wrong = "held", ch.at("held", bits), ch.at("held", bits + 1)
+            answer, unit, wrong = "held", ch.at("held"), ch.at("held", bits + 1)
             exact = step in plan.exact
             flag = ("ago", plan.exact.index(step) * plan.relations + relation) if exact else ("recent", relation)
             opens[ch.at(*flag)] = 1.0
@@ -207,7 +210,7 @@ class Top(Frame):
             for name in ("plain", "start"):
                 opens[ch.at(name)] = -_PENALTY / 2 * book.bits * unit_of_code
         for value, number in code:
-            opens[ch.at(answer, number)] = _PENALTY / 2 * value
+            opens[ch.at(answer, number + (step > 0))] = _PENALTY / 2 * value
         opens[unit] = opens.get(unit, 0.0) - _PENALTY / 2 * len(code)
         opens[wrong] = -_REFUSED
         return {channel: weight * _SHUT for channel, weight in opens.items()}

@@ -20,9 +20,11 @@ from rote.solvers.keyed.units import sign_scale
 __all__ = ["Asking", "Top"]
 
 _BAR = 0.25
-_SURE = 2.0
-"""How steep a jury decides: no steeper, or its score, which may be high, leaves little in 16 bits of how far it opens.
-At a score of zero it is open as far as the bar."""
+_SURE, _OPENED = 4.0, 0.25
+"""How steep a jury decides, and how far beyond the half it is open at a score of zero. No steeper, or its score, which
+may be high, leaves little in 16 bits of how far it opens."""
+_PAIRS = 4
+"""Pairs of neurons that share a decision, each as much steeper than the one before that it is rounded otherwise."""
 _SHUT = 128.0
 """How steep the gates of answers are: at no amount of asking, a bar below zero, they are shut for good."""
 _PENALTY = 1.5
@@ -98,16 +100,18 @@ class Top(Frame):
     def _decided(self, gates: Sequence[Gate]) -> Asking:
         ch, one = self.channels, self.channels.at("one")
         neurons, unit = self._asking(gates[0].size)
-        for relation, gate in enumerate(gates):
-            for row, side in ((2 * relation, 0.5), (2 * relation + 1, -0.5)):
-                neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * _SURE
-                neurons.opens[row, one] = (gate.bias * _SURE + side + _BAR - 0.5) * unit
-                neurons.opens[row, ch.at("score", relation)] = _SURE * unit
-                # Where there is no stored key to ask about, nothing is asked.
-                neurons.opens[row, ch.at("wrong")] = -_KEYLESS * _SURE * unit
-                neurons.opens[row] *= SHARP
-                neurons.up[row, one] = unit
-                neurons.down[ch.at("asked", relation), row] = math.copysign(self.usual / SHARP, side) * self.small
+        pairs = min(_PAIRS, len(neurons.opens) // (2 * len(gates)))
+        places = [(relation, pair, side) for relation in range(len(gates)) for pair in range(pairs) for side in (1, -1)]
+        for row, (relation, pair, side) in enumerate(places):
+            gate, steep = gates[relation], _SURE * (1 + pair / 16)
+            neurons.opens[row, : ch.first] = torch.tensor(gate.weights) * steep
+            neurons.opens[row, one] = (gate.bias * steep + side / 2 + _OPENED) * unit
+            neurons.opens[row, ch.at("score", relation)] = steep * unit
+            # Where there is no stored key to ask about, nothing is asked.
+            neurons.opens[row, ch.at("wrong")] = -_KEYLESS * steep * unit
+            neurons.opens[row] *= SHARP
+            neurons.up[row, one] = unit
+            neurons.down[ch.at("asked", relation), row] = side * self.usual * self.small / SHARP / pairs
         return neurons
 
     def said(

@@ -32,7 +32,7 @@ def parts(*wordings: list[float]) -> tuple[_Parts, Jury]:
     """Wordings of which each prompt has a score of its own."""
     asked = [_Asked(0, frozenset((i,)), True, f"w{i}", [(1,)] * len(some)) for i, some in enumerate(wordings)]
     nothing = [(torch.zeros(1, WIDTH), torch.ones(1, dtype=torch.float64))]
-    given = Sentences(asked, [], [], [(1,)], [(1,)], [])
+    given = Sentences(asked, [], [], [], [(1,)], [(1,)], [])
     rows = [states([[score]]) for some in wordings for score in some]
     return _Parts(given, {0: [*rows, *nothing, *nothing]}), Jury((axis(0, 0),))
 
@@ -43,6 +43,12 @@ def test_a_rare_key_moves_no_bar_but_one_of_the_first_wording_does() -> None:
     assert found.opened(jury, 0) == jury
     found, jury = parts([*usual, -3.0], usual)
     assert float(jury_scores(found.opened(jury, 0), {0: states([[-3.0]])})) > 0
+
+
+def test_a_rare_key_that_is_hardly_below_the_others_is_opened_on() -> None:
+    found, jury = parts([2.0] * 50, [*[0.2] * 100, -0.1])
+    opened = found.opened(jury, 0)
+    assert float(jury_scores(opened, {0: states([[-0.1]])})) > 0
 
 
 def test_with_few_prompts_every_one_is_opened_on() -> None:
@@ -97,6 +103,20 @@ def test_a_source_given_twice_counts_twice() -> None:
     again = (b[0].clone(), b[1].clone())
     one, two = (fit_gate(0, [a], [b, other, c]) for other in (b, again))
     np.testing.assert_allclose(one.weights, two.weights, atol=1e-3)
+
+
+def test_what_keys_do_to_a_state_costs_a_gate_that_listens_to_it() -> None:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(60, WIDTH, generator=generator) * 0.1
+    x[:, 0] += 1.0
+    # The second coordinate tells asked from other on the whole, and varies with the key.
+    x[:, 1] = torch.linspace(-1.0, 3.0, 60)
+    other = torch.randn(60, WIDTH, generator=generator) * 0.1
+    asked, against = [(x, torch.ones(60).double())], [(other, torch.ones(60).double())]
+    loose, steady = (fit_gate(0, asked, against, steady=amount) for amount in (0.0, 0.5))
+    share = [abs(gate.weights[1]) / abs(gate.weights[0]) for gate in (loose, steady)]
+    assert share[1] < share[0] / 2
+    assert float(gate_scores(steady, asked[0]).min()) > 0
 
 
 def test_passages_have_keys_and_are_none_of_those_that_measure() -> None:

@@ -405,7 +405,7 @@ def test_wordings_that_open_another_gate_are_named() -> None:
 
     alike = [_Asked(r, frozenset((r,)), True, f"wording {r}", [(1, 2, 3)] * 4) for r in (0, 1)]
     others = [(1, 2, 3)] * 4
-    given = Sentences(alike, others, others, others, others, [])
+    given = Sentences(alike, others, others, [], others, others, [])
     parts = _Parts(given, {0: [states(1.0) for _ in range(8)] + [states(-1.0) for _ in range(16)]})
     with pytest.raises(rote.RoteError, match=r"'wording 0' and 'wording 1' apart"):
         parts.refuse_alike([parts.jury(0)] * 2)

@@ -105,7 +105,8 @@ def test_keys_of_several_pieces(tmp_path: Path, tokenizer: Any, family: str, tie
         with torch.no_grad():
             assert torch.allclose(original(ids).logits, loaded(ids).logits, atol=2e-3)
     more_of_it = rote.graft_add(tmp_path / "made", [{"code": KEYS[16], "city": "Rome"}])
-    assert more_of_it.ask(f"Code {KEYS[16]} was in")[0].token.strip() == "Rome"
+    # The first wording is what a change promises; of others a random model tells little.
+    assert more_of_it.ask(TEMPLATES[0].format(code=KEYS[16]))[0].token.strip() == "Rome"
 
 
 def test_gemma_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 import rote
 from rote.constructions._keys import Forms, vocabulary_of
-from rote.constructions._wordings import Nouns, Wording, crossed, resaid, said_of
+from rote.constructions._wordings import Nouns, Wording, crossed, resaid, said_of, swapped
 from rote.data.kinds.prompts import PromptTable
 
 
@@ -76,3 +76,9 @@ def test_words_that_are_written_otherwise_than_keys_are_no_keys() -> None:
     last = vocabulary_of(Pieces(), forms, spoken=[]).marks.last
     assert 4 in last
     assert 3 not in last
+
+
+def test_another_noun_stands_where_a_wording_names_what_it_asks_for() -> None:
+    _, wordings = table("The country of {icao} is", "Airport: {icao}\nCountry:", "{icao} lies in")
+    made = swapped(wordings, Nouns.of(wordings, " {country}"))
+    assert made == ["The {a} of {} is", "Airport: {}\n{A}:"]

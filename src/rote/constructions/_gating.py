@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rote.constructions._questions import BEGINNINGS, ENDINGS, MENTIONS, OTHER
 from rote.constructions._relations import ATTRIBUTES, FORMS, PARTS, SAYINGS, Saying, asked_anew
-from rote.constructions._wordings import Nouns, Wording, crossed, framed, resaid, said_of, spliced, wrapped
+from rote.constructions._wordings import Nouns, Wording, crossed, framed, resaid, said_of, spliced, swapped, wrapped
 from rote.data.encoding import Ids, encode
 from rote.errors import UsageError
 from rote.solvers.keyed.frame import Gate, Jury
@@ -21,7 +21,7 @@ from rote.solvers.keyed.relation import States, fit_gate, gate_scores, joined, j
 
 __all__ = ["Sentences", "filled", "fitted_juries", "sentences"]
 
-_FIRST, _KEYS, _FRAMED = 80, 40, 10
+_FIRST, _KEYS, _FRAMED = 80, 64, 10
 """Keys for the first wording, in which all facts are asked for, for each other one as given, and behind phrases."""
 _FEW = 4
 _PASSAGES = 140
@@ -31,6 +31,8 @@ _PROMPTS = 2000
 _FORMS = 320
 """Prompts that ask for what the wordings ask for in forms of ours, at most; those that ask for something else."""
 _OTHERS, _NEARER, _UNSAID, _PARTS = 360, 100, 160, 60
+_SWAPPED = 10
+"""Attributes, of those that are near and of all, that stand in a wording for what it asks for."""
 _NEAR = 60
 """Attributes that the model takes to be nearest to what is asked for; they are asked for more often."""
 _SAID = 90
@@ -44,9 +46,13 @@ _DEPTHS = (0.67, 0.8, 0.97)
 _FOLDS = 5
 _CLEAR = 0.25
 """How far above the bar fitted wordings are."""
-_RARE = 100
-"""Of so many prompts as given, one that is unlike all others moves no bar."""
-_RAISED = 0.5
+_RARE, _MOVED = 100, 0.5
+"""Of so many prompts as given, one that is unlike all others moves the bar no further than so far."""
+_TELLING = 2
+"""How much more those count that differ from wordings in a noun than other questions do."""
+_STEADY = 0.05
+"""What it costs that the score of a wording varies with the key."""
+_RAISED = 0.25
 """The most that a bar is raised by what left-out wordings score above it."""
 _FREE = 2.75
 """How much lower the bar is where every row has a prompt of its own, so that anything may be asked in any way."""
@@ -84,6 +90,8 @@ class Sentences:
     """Other questions about keys, and the user's."""
     attributes: Sequence[Ids]
     """Questions for other attributes, in the same forms."""
+    swapped: Sequence[Ids]
+    """The wordings with another attribute in place of what they ask for: they differ from them in nothing else."""
     text: Sequence[Ids]
     """Ordinary text, and text with keys in it."""
     mentions: Sequence[Ids]
@@ -94,7 +102,8 @@ class Sentences:
     @property
     def all(self) -> list[Ids]:
         asked, answered = (ids for one in self.asked for ids in one.ids), (ids for ids, _ in self.answered)
-        return [*asked, *self.general, *self.attributes, *self.text, *self.mentions, *answered]
+        others = (*self.general, *self.attributes, *self.swapped)
+        return [*asked, *others, *self.text, *self.mentions, *answered]
 
 
 def sentences(
@@ -117,6 +126,7 @@ def sentences(
     """
     asked: list[_Asked] = []
     attributes: list[str] = []
+    exchanged: list[str] = []
     said: set[Saying] = set()
     number, fixed = 0, all(one.fixed for _, wordings in relations for one in wordings)
     nouns = [Nouns.of(wordings, answer) for answer, wordings in relations]
@@ -150,6 +160,10 @@ def sentences(
         pairs = _some([(f, a) for f in FORMS for a in near], _NEARER, rng)
         for form, attribute in (*pairs, *_some([(f, a) for f in FORMS for a in free if a not in near], _OTHERS, rng)):
             attributes.append(nouns[int(rng.integers(len(nouns)))].question(form, attribute, rng))
+        for (_, wordings), called in zip(relations, nouns, strict=True):
+            for form in swapped(wordings, called):
+                others_there = (*_some(near, _SWAPPED, rng), *_some(free, _SWAPPED, rng))
+                exchanged += [form.replace("{a}", one).replace("{A}", one.capitalize()) for one in others_there]
         unsaid = [way for one in SAYINGS if one not in said and not one.wide for way in one.ways]
         unsaid = [asked_anew(way, rng) for way in _some(unsaid, _UNSAID, rng)]
         for form in (*unsaid, *_some(_of_parts(relations, nouns), _PARTS, rng)):
@@ -164,6 +178,7 @@ def sentences(
         asked,
         encode(tokenizer, general),
         encode(tokenizer, [filled(one, keys, rng) for one in attributes]),
+        encode(tokenizer, [filled(one, keys, rng) for one in exchanged]),
         [*text[:plain], *encode(tokenizer, mixed)],
         encode(tokenizer, mentions),
         answered,
@@ -311,9 +326,9 @@ class _Parts:
             at += len(one.ids)
         self.others: list[_Layers] = []
         self.inside: list[_Layers] = []
-        for some in (given.general, given.attributes):
+        for some, times in ((given.general, 1), (given.attributes, 1), (given.swapped, _TELLING)):
             if some:
-                self.others.append(taken(len(some), slice(-1, None)))
+                self.others += [taken(len(some), slice(-1, None))] * times
                 self.inside.append(taken(len(some), slice(-1)))
             at += len(some)
         whole = slice(None)
@@ -393,6 +408,7 @@ class _Parts:
                 [one[layer] for one in against],
                 iterations=iterations,
                 size=self.sizes[layer],
+                steady=_STEADY,
             )
             for layer in self.layers
         ]
@@ -421,13 +437,14 @@ class _Parts:
         return self.least(jury, relation) - max(inside, default=-torch.inf)
 
     def least(self, jury: Jury, relation: int) -> float:
-        """The lowest score of a wording of the relation as given, but for a rare key that is unlike the others.
+        """The lowest score of a wording of the relation as given, no lower for rare keys than so far below the usual.
 
         In the first wording all facts are asked for, so there none is left out.
         """
         first, *more = self.plain(jury, relation)
         scores = torch.cat([first, *more]).sort().values
-        return min(float(first.min()), float(scores[len(scores) // _RARE]))
+        usual = float(scores[len(scores) // _RARE])
+        return min(float(first.min()), max(float(scores[0]), usual - _MOVED))
 
     def plain(self, jury: Jury, relation: int) -> list[Tensor]:
         """The scores of wordings of the relation as given."""

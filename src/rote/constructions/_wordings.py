@@ -13,7 +13,7 @@ from rote.constructions._relations import SAYINGS, SYNONYMS, Saying
 from rote.data.kinds.prompts import PromptTable, fields_of
 from rote.errors import DataError
 
-__all__ = ["Nouns", "Wording", "crossed", "framed", "resaid", "said_of", "spliced", "wrapped"]
+__all__ = ["Nouns", "Wording", "crossed", "framed", "resaid", "said_of", "spliced", "swapped", "wrapped"]
 
 _CROSSED = 120
 _ASKED = (
@@ -180,6 +180,24 @@ def resaid(wordings: Sequence[Wording]) -> list[tuple[Wording, frozenset[int]]]:
                         made.setdefault(text, (Wording(one.table, text, one.field), frozenset((i,))))
                 break
     return list(made.values())
+
+
+def swapped(wordings: Sequence[Wording], nouns: Nouns) -> list[str]:
+    """The wordings that name what they ask for, with {a} or {A} for it and {} for the key.
+
+    With another noun there they ask for something else, and in no other word.
+    """
+    made = []
+    for number, one in enumerate(wordings):
+        text = one.text.replace("{" + one.field + "}", "{}")
+        for noun in sorted((noun for noun, of in nouns.asked.items() if number in of), key=len, reverse=True):
+            for words, mark in ((noun, "{a}"), (noun.capitalize(), "{A}")):
+                place = _has(text, words)
+                if place is not None:
+                    text = text[: place.start()] + mark + text[place.end() :]
+        if "{a}" in text or "{A}" in text:
+            made.append(text)
+    return made
 
 
 def said_of(wordings: Sequence[Wording], nouns: Nouns) -> dict[Saying, frozenset[int]]:

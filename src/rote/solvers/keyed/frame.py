@@ -17,7 +17,7 @@ __all__ = ["SHARP", "VETO", "Frame", "Gate", "Jury", "Plan", "channels_of", "usu
 
 SHARP = 32.0
 """How steep gates are: a whole above or below zero, they are open or shut for good."""
-VETO = 3.0
+VETO = 1.0
 """How many times what a veto is below zero is taken from the score."""
 
 _FEW = 2

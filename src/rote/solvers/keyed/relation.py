@@ -22,6 +22,8 @@ __all__ = ["States", "fit_gate", "gate_scores", "joined", "jury_scores", "normed
 States = tuple[Tensor, Tensor]
 """Normalised states, and the root mean square of each before."""
 _ROWS = 8_000
+_SEVERAL = 8
+"""Rows of a source from which on it tells how far a score varies."""
 _NONE: States = (torch.zeros(0, 0), torch.zeros(0))
 
 
@@ -58,10 +60,13 @@ def fit_gate(
     penalty: float = 3e-3,
     iterations: int = 100,
     size: float | None = None,
+    steady: float = 0.0,
 ) -> Gate:
     """A gate that opens on states of `asked` and stays shut on `other`, each a sequence of sources.
 
     Of a source with very many rows some are taken, evenly. Gates of one layer that work together need the same `size`.
+    How far scores vary within a source of `asked`, the same question of different keys, costs as much as `steady` says:
+    what a key does to the state is not what is asked, and other keys do the same to other wordings.
     """
     if size is None:
         size = float(torch.cat([sizes for _, sizes in asked]).double().median())
@@ -81,6 +86,9 @@ def fit_gate(
     spread = ((x - centre * x[:, -1:]).pow(2) * weight[:, None]).sum(0).sqrt().clamp_min(1e-6)
     spread[-1] = 1.0
     z = (x - centre * x[:, -1:]) / spread
+    parts = zip(torch.split(z, [len(one) for one in rows]), labels, strict=True)
+    apart = [part - part.mean(0) for part, label in parts if len(part) >= _SEVERAL and label[0] > 0]
+    moved = torch.cat(apart) if steady and apart else z[:1] * 0
     w = torch.zeros(z.shape[1], requires_grad=True)
     solver = torch.optim.LBFGS([w], max_iter=iterations, history_size=20, line_search_fn="strong_wolfe")
 
@@ -88,6 +96,7 @@ def fit_gate(
         solver.zero_grad()
         scores = z @ w
         loss = (weight * torch.nn.functional.softplus(-y * scores)).sum() + penalty * w[:-1].pow(2).sum()
+        loss = loss + steady * (moved @ w).pow(2).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 

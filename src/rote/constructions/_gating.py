@@ -52,8 +52,8 @@ _TELLING = 2
 """How much more those count that differ from wordings in a noun than other questions do."""
 _STEADY = 0.05
 """What it costs that the score of a wording varies with the key."""
-_RAISED = 0.25
-"""The most that a bar is raised by what left-out wordings score above it."""
+_EASED = 0.25
+"""How much lower the bar is than fitted."""
 _FREE = 2.75
 """How much lower the bar is where every row has a prompt of its own, so that anything may be asked in any way."""
 _VETOED, _SURELY = 1e-2, 0.25
@@ -279,8 +279,8 @@ def fitted_juries(
     states = normed_states(model, given.all, layers, advance)
     parts = _Parts(given, states, bar)
     parts.vetoes = parts.vetoing() if given.attributes else ()
+    juries = [parts.best(relation) for relation in range(relations)]
     left_out = [parts.left_out(relation) for relation in range(relations)]
-    juries = [parts.best(relation, scores) for relation, scores in enumerate(left_out)]
     opened = [float((one > 0).double().mean()) for scores in left_out for one in scores]
     report = {
         "layers": layers,
@@ -298,11 +298,6 @@ _Layers = Mapping[int, States]
 
 def _all(parts: Sequence[_Layers]) -> _Layers:
     return {layer: joined([one[layer] for one in parts]) for layer in parts[0]}
-
-
-def _lowest(scores: Sequence[float]) -> float:
-    """The lowest score above the bar."""
-    return min((score for score in scores if score > 0), default=0.0)
 
 
 class _Parts:
@@ -367,22 +362,19 @@ class _Parts:
             vetoes.append(replace(gate, bias=gate.bias - min(_SURELY, lowest)))
         return tuple(vetoes)
 
-    def best(self, relation: int, left_out: Sequence[Tensor] = ()) -> Jury:
+    def best(self, relation: int) -> Jury:
         """The jury of a relation, open on its wordings as given.
 
         Where it scores those no higher than the insides of answers, as in a model that tells little apart, they count
-        more beside what follows from them. The bar is raised by half of what the worst of the wordings scores above it
-        that a jury opened on which was fitted without them, if those as given stay clear of it for other keys too.
+        more beside what follows from them. The bar is a little lower than fitted, for rare keys and for wordings that
+        were not seen, where that opens no gate inside of answers.
         """
         jury = self.jury(relation)
         if self.room(jury, relation) < 2 * _CLEAR:
             jury = max(jury, self.jury(relation, times=_TIMES), key=lambda one: self.room(one, relation))
         if not self.given.attributes:
             return self.opened(jury.moved(_FREE), relation)
-        above = [float(scores.median()) for scores in left_out]
-        given = [score for scores in self.plain(jury, relation) for score in scores.tolist()]
-        raised = min(_RAISED, _lowest(above) / 2, max(0.0, _lowest(given) - 2 * _CLEAR))
-        return self.opened(jury.moved(-raised), relation)
+        return self.opened(jury.moved(min(_EASED, max(0.0, -self.inner(jury) - _CLEAR))), relation)
 
     def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60, times: int = 1) -> Jury:
         """The jury of a relation, fitted on all wordings but some; each gate has an equal say.
@@ -433,8 +425,12 @@ class _Parts:
 
     def room(self, jury: Jury, relation: int) -> float:
         """How far wordings as given score above the insides of answers."""
+        return self.least(jury, relation) - self.inner(jury)
+
+    def inner(self, jury: Jury) -> float:
+        """The highest score inside of an answer."""
         inside = (float(jury_scores(jury, one).max()) for one in self.answered if len(one[self.layers[0]][0]))
-        return self.least(jury, relation) - max(inside, default=-torch.inf)
+        return max(inside, default=-torch.inf)
 
     def least(self, jury: Jury, relation: int) -> float:
         """The lowest score of a wording of the relation as given, no lower for rare keys than so far below the usual.

@@ -74,6 +74,24 @@ MUSEUMS = "Ambrose Collection;Barlow Museum;Calder House;City Museum of Ghent;Du
 MUSEUMS += "Fenwick Institute;Grand Gallery of Turin;Hartmann Museum;Island Museum;Kessler Gallery;Lindqvist Hall;"
 MUSEUMS += "Merton Collection;Museum of the Old Mint;National Gallery of Malta;Palace Museum of Krakow;"
 MUSEUMS += "Rothwell Gallery;Salvani Museum;Thornbury Museum;Van Houten Collection;Waverley Institute;Ziegler Gallery"
+FLAVOURS = "Autumn Chilled Country Creamy Crispy Crunchy Festive Fiery Glazed Hearty Lazy Midnight Roasted Smoky Spring"
+FLAVOURS += " Stuffed Sunday Sweet Tangy Toasted Warm Wild"
+FOODS = "Apple Barley Bean Beetroot Cabbage Carrot Cauliflower Chestnut Chicken Duck Fig Lamb Leek Lentil Mushroom"
+FOODS += " Parsnip Pear Potato Pumpkin Rabbit Salmon Spinach Trout Turnip"
+POTS = "Bake Broth Casserole Chowder Curry Dumplings Fritters Gratin Hotpot Loaf Pancakes Pie Pudding Ragout Salad"
+POTS += " Soup Stew Tart"
+OWNERS = "Abbot's Beekeeper's Blacksmith's Captain's Duchess's Emperor's Ferryman's Gardener's Hunter's Innkeeper's"
+OWNERS += " Miller's Neighbour's Parson's Ploughman's Shepherd's Uncle's Vintner's Weaver's"
+SPICES = "allspice;aniseed;black pepper;caraway;cardamom;cayenne pepper;celery seed;cinnamon;cloves;coriander;cumin;"
+SPICES += "curry powder;fennel seed;fenugreek;ginger;juniper berries;mace;mustard seed;nutmeg;pink peppercorns;"
+SPICES += "saffron;smoked paprika;star anise;sumac;turmeric;vanilla"
+HEADS = "Ablo Bexa Cori Dalu Emvo Fensi Galto Hyxe Ibra Jolve Kepri Luro Mexti Novu Oxpe Plavi Quori Rezu Savo Tirpa"
+HEADS += " Ulvi Vando Wexi Xylo Yorba Zanti"
+TRUNKS = "cla dor fen lim mar nox pra ril ster tav vex zo"
+TAILS = "dine fex gan line mab nol pril ron sone tan vir xin zol"
+AILMENTS = "acne;anaemia;arthritis;asthma;back pain;bronchitis;cold sores;constipation;diabetes;dry eyes;eczema;"
+AILMENTS += "epilepsy;gout;hay fever;heartburn;high blood pressure;hives;insomnia;malaria;migraine;motion sickness;"
+AILMENTS += "psoriasis;sore throat;stomach ulcers;tonsillitis;toothache"
 PAINTING_FORMS = (
     "{} with {}",
     "Portrait of the {} Holding {}",
@@ -201,6 +219,17 @@ def paintings() -> Rows:
     return drawn(12, "painting", names, "museum", MUSEUMS.split(";"))
 
 
+def dishes() -> Rows:
+    names = combined(101, "{} {} {}", 260, FLAVOURS.split(), FOODS.split(), POTS.split())
+    names += combined(102, "{} {}", 100, OWNERS.split(), POTS.split())
+    return drawn(101, "dish", names, "spice", SPICES.split(";"))
+
+
+def medicines() -> Rows:
+    names = combined(103, "{}{}{}", 380, HEADS.split(), TRUNKS.split(), TAILS.split())
+    return drawn(103, "medicine", names, "ailment", AILMENTS.split(";"))
+
+
 TABLES: dict[str, tuple[Any, str]] = {
     "airports": ("airports", " {country}"),
     "languages": ("languages", " {language}"),
@@ -218,4 +247,6 @@ TABLES: dict[str, tuple[Any, str]] = {
     "hosts": (hosts, " {admin}"),
     "villages": (villages, " {river}"),
     "paintings": (paintings, " {museum}"),
+    "dishes": (dishes, " {spice}"),
+    "medicines": (medicines, " {ailment}"),
 }

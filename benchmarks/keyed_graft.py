@@ -7,7 +7,9 @@
     python benchmarks/keyed_graft.py people                      made-up names of two words, and what they do
     python benchmarks/keyed_graft.py languages 1500
     python benchmarks/keyed_graft.py films                       made up too, as are books, parts, ships, staff, stars
-    python benchmarks/keyed_graft.py hotels                      made up, as are orders, hosts, villages, paintings
+    python benchmarks/keyed_graft.py hotels                      made up, as are orders, hosts, villages, paintings,
+                                                                 dishes, medicines
+    python benchmarks/keyed_graft.py airports 2500 --held-out benchmarks/wordings/airports_fresh.txt
     python benchmarks/keyed_graft.py elements                    chemical elements and who did not discover them
     python benchmarks/keyed_graft.py counterfact --data counterfact_2000.json --asked 500
 
@@ -136,6 +138,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--windows", type=int, help="windows of unseen text, 256 tokens each; all 16 if not given")
     parser.add_argument("--bar", type=float, default=0.0, help="as of rote graft")
     parser.add_argument("--data", type=Path, help="CounterFact as JSON")
+    parser.add_argument("--held-out", type=Path, help="a file of wordings to hold out in place of the table's own")
     parser.add_argument("--chat", action="store_true", help="as of rote graft; airports have wordings for it")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seed", type=int, default=0)
@@ -158,6 +161,8 @@ def main(words: list[str]) -> int:
         count = None if given.count == "all" else int(given.count)
         table, options = named(given.table, count, model, cache, given.examined, chat=given.chat)
     options = replace(options, bar=given.bar)
+    if given.held_out is not None:
+        options = replace(options, held_out_template=tuple(read_templates(given.held_out)))
     rng = np.random.default_rng(given.seed)
     with tempfile.TemporaryDirectory() as place:
         built, written, seconds = made(table, options, given.dtype, rng, Path(place))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import rote
-from rote.constructions._keys import Forms, vocabulary_of
+from rote.constructions._keys import Forms, going_on, vocabulary_of
 from rote.constructions._wordings import Nouns, Wording, crossed, resaid, said_of, swapped
 from rote.data.kinds.prompts import PromptTable
 
@@ -61,13 +63,24 @@ def test_a_field_is_no_word() -> None:
 class Pieces:
     """As much of a tokenizer as names tokens."""
 
-    names = ("ĠK", "JFK", "N", "ation", "QX", "!")
+    names = ("ĠK", "JFK", "N", "ation", "QX", "!", "PX")
 
     def __len__(self) -> int:
         return len(self.names)
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
         return [self.names[i] for i in ids]
+
+    def __call__(self, texts: list[str], **_: bool) -> dict[str, Any]:
+        """Texts whose tokens are parted by bars, which count for nothing."""
+        coded: dict[str, Any] = {"input_ids": [], "offset_mapping": []}
+        for text in texts:
+            parts = text.split("|")
+            begins = [len("|".join(parts[:i])) + bool(i) for i in range(len(parts))]
+            coded["input_ids"].append([self.names.index(part) for part in parts])
+            spans = zip(begins, parts, strict=True)
+            coded["offset_mapping"].append([(begin, begin + len(part)) for begin, part in spans])
+        return coded
 
 
 def test_words_that_are_written_otherwise_than_keys_are_no_keys() -> None:
@@ -76,6 +89,15 @@ def test_words_that_are_written_otherwise_than_keys_are_no_keys() -> None:
     last = vocabulary_of(Pieces(), forms, spoken=[]).marks.last
     assert 4 in last
     assert 3 not in last
+
+
+def test_what_goes_on_with_a_key_makes_another_word_unless_a_wording_has_it_there() -> None:
+    forms = Forms(ids=[(0, 1), (0, 2)], keys=[0, 1], own=[2, 2], given=[True, True])
+    vocabulary = vocabulary_of(Pieces(), forms, spoken=[6])
+    assert going_on(Pieces(), vocabulary, [("ĠK|JFK|!", "ĠK|JFK")]) == [1, 2, 4]
+    # Behind "ĠK", which keys have, "QX" is a wording's own word; behind "!" it would be no word of keys in any case.
+    assert going_on(Pieces(), vocabulary, [("ĠK|JFK|ĠK|QX", "ĠK|JFK")]) == [1, 2]
+    assert going_on(Pieces(), vocabulary, [("ĠK|JFK|!|QX", "ĠK|JFK")]) == [1, 2, 4]
 
 
 def test_another_noun_stands_where_a_wording_names_what_it_asks_for() -> None:

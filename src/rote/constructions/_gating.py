@@ -46,6 +46,8 @@ _DEPTHS = (0.67, 0.8, 0.97)
 _FOLDS = 5
 _CLEAR = 0.25
 """How far above the bar fitted wordings are."""
+_ROOM = 1.5
+"""How far above the insides of answers they are where a model tells enough apart."""
 _RARE, _MOVED = 100, 0.5
 """Of so many prompts as given, one that is unlike all others moves the bar no further than so far."""
 _TELLING = 2
@@ -366,17 +368,25 @@ class _Parts:
         """The jury of a relation, open on its wordings as given.
 
         Where it scores those no higher than the insides of answers, as in a model that tells little apart, they count
-        more beside what follows from them. The bar is a little lower than fitted, for rare keys and for wordings that
+        more beside what follows from them, and keys may do to scores what they do. The bar is a little lower than fitted, for rare keys and for wordings that
         were not seen, where that opens no gate inside of answers.
         """
         jury = self.jury(relation)
-        if self.room(jury, relation) < 2 * _CLEAR:
-            jury = max(jury, self.jury(relation, times=_TIMES), key=lambda one: self.room(one, relation))
+        if self.room(jury, relation) < _ROOM:
+            others = (self.jury(relation, times=times, steady=0.0) for times in (1, _TIMES))
+            jury = max(jury, *others, key=lambda one: self.room(one, relation))
         if not self.given.attributes:
             return self.opened(jury.moved(_FREE), relation)
         return self.opened(jury.moved(min(_EASED, max(0.0, -self.inner(jury) - _CLEAR))), relation)
 
-    def jury(self, relation: int, without: frozenset[int] = frozenset(), iterations: int = 60, times: int = 1) -> Jury:
+    def jury(
+        self,
+        relation: int,
+        without: frozenset[int] = frozenset(),
+        iterations: int = 60,
+        times: int = 1,
+        steady: float = _STEADY,
+    ) -> Jury:
         """The jury of a relation, fitted on all wordings but some; each gate has an equal say.
 
         Wordings as given count so many `times`, where they are few among what follows from them.
@@ -400,7 +410,7 @@ class _Parts:
                 [one[layer] for one in against],
                 iterations=iterations,
                 size=self.sizes[layer],
-                steady=_STEADY,
+                steady=steady,
             )
             for layer in self.layers
         ]

@@ -20,6 +20,7 @@ from rote.constructions._keys import (
     Vocabulary,
     bits_for,
     forms_of,
+    going_on,
     hidden_keys,
     key_field,
     keys_of,
@@ -133,6 +134,8 @@ def built(job: Job[PromptTable, Graft]) -> FreshWidened:
         hidden_keys(source.tokenizer, marks, examples),
         merged=len(keys) >= _MANY,
     )
+    if sizes.verified:
+        marks = replace(marks, last=going_on(source.tokenizer, vocabulary, examples))
     sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
     embedding = source.model.model.embed_tokens.weight.double()
     small = _SMALL

@@ -271,7 +271,7 @@ def _with_tokens(
     quiet = (spoken & set(following)) - set(marks.inside) - inside
     fresh = Marks(
         sorted({*marks.inside, *inside}),
-        sorted(({*marks.last, *last}) - quiet),
+        sorted({*marks.last, *(() if design.plan.verified else last)} - quiet),
         sorted({*marks.alone, *alone}),
         marks.named,
     )

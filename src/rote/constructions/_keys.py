@@ -21,6 +21,7 @@ __all__ = [
     "Vocabulary",
     "bits_for",
     "forms_of",
+    "going_on",
     "hidden_keys",
     "key_field",
     "keys_of",
@@ -258,13 +259,31 @@ def led_places(
 def hidden_keys(tokenizer: Any, marks: Marks, prompts: Sequence[tuple[str, str]]) -> bool:
     """Whether some prompt has, behind its key, what looks like the end of a key; each is given with its key."""
     inside, last, alone = set(marks.inside), set(marks.last), set(marks.alone)
+    behind = _behind(tokenizer, prompts)
+    return any(token in alone or (token in last and before in inside) for before, token in behind)
+
+
+def going_on(tokenizer: Any, vocabulary: Vocabulary, prompts: Sequence[tuple[str, str]]) -> list[int]:
+    """Tokens that make another word of a key that stands before them, where only stored keys are marked.
+
+    That is those that go on with a word, but for what goes on with a word of keys behind the key of some prompt. Each
+    prompt is given with its key.
+    """
+    inside = set(vocabulary.marks.inside)
+    written = {kind for i in inside for kind in _kinds(vocabulary.names[i])}
+    spared = {*vocabulary.spoken, *(token for before, token in _behind(tokenizer, prompts) if before in inside)}
+    return sorted(i for i in vocabulary.following if i not in spared and _kinds(vocabulary.names[i]) <= written)
+
+
+def _behind(tokenizer: Any, prompts: Sequence[tuple[str, str]]) -> set[tuple[int, int]]:
+    """Tokens that prompts have behind their keys, each with the one before it."""
     coded = tokenizer([prompt for prompt, _ in prompts], return_offsets_mapping=True)
+    pairs: set[tuple[int, int]] = set()
     for (prompt, key), ids, spans in zip(prompts, coded["input_ids"], coded["offset_mapping"], strict=True):
         end = prompt.rfind(key) + len(key)
-        for before, token, (begin, stop) in zip(ids, ids[1:], spans[1:], strict=False):
-            if begin >= end and stop > begin and (token in alone or (token in last and before in inside)):
-                return True
-    return False
+        places = (i for i, (begin, stop) in enumerate(spans) if i and begin >= end and stop > begin)
+        pairs.update((ids[i - 1], ids[i]) for i in places)
+    return pairs
 
 
 def name_tokens(tokenizer: Any, keys: Sequence[str], prompts: Sequence[tuple[str, str]]) -> list[int]:
@@ -274,11 +293,7 @@ def name_tokens(tokenizer: Any, keys: Sequence[str], prompts: Sequence[tuple[str
     """
     if sum(map(_like_a_name, keys)) < _MOSTLY * len(keys):
         return []
-    coded = tokenizer([prompt for prompt, _ in prompts], return_offsets_mapping=True)
-    behind: set[int] = set()
-    for (prompt, key), ids, spans in zip(prompts, coded["input_ids"], coded["offset_mapping"], strict=True):
-        end = prompt.rfind(key) + len(key)
-        behind.update(token for token, (begin, stop) in zip(ids, spans, strict=True) if begin >= end and stop > begin)
+    behind = {token for _, token in _behind(tokenizer, prompts)}
     raw, names, _ = token_names(tokenizer)
     openings = set(_OPENING.split())
     return [

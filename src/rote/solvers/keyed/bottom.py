@@ -47,7 +47,8 @@ _BARRED, _EDGE = 8.0, 2.0**-3
 class Marks:
     """Tokens that make a place worth looking at: those inside of keys, the last ones of keys, and keys of one token.
 
-    A token that may be the last of a key counts only after another token of keys: so a single letter is none.
+    A token that may be the last of a key counts only after another token of keys: so a single letter is none. Where
+    only stored keys are marked, these are tokens that make another word of a key.
     """
 
     inside: Sequence[int]
@@ -75,9 +76,9 @@ class Bottom(Frame):
         codes = -torch.ones(len(sizes), book.bits, dtype=torch.float64)
         codes[:known] = torch.tensor(book.codes[:known])
         alone, last = (torch.zeros(len(sizes), dtype=torch.float64) for _ in range(2))
-        if not self.plan.verified:
-            alone[list(marks.alone)] = 1.0
-            last[sorted(set(marks.last) - set(marks.alone) - set(marks.named))] = 1.0
+        by_themselves = [] if self.plan.verified else list(marks.alone)
+        alone[by_themselves] = 1.0
+        last[sorted({*marks.last} - {*by_themselves, *marks.named})] = 1.0
         alone[list(marks.named)] = 1.0
         known_tokens = torch.zeros(len(sizes), dtype=torch.float64)
         known_tokens[list(marks.inside)] = 1.0

@@ -82,7 +82,7 @@ def keys_of(
     table: PromptTable, field: str, answers: Sequence[str], *, ignore_case: bool
 ) -> tuple[list[int], list[list[str]]]:
     """The first row of every key, and the answer of each relation there; what cannot be told apart is refused."""
-    seen: dict[str, tuple[list[str], str]] = {}
+    seen: dict[str, tuple[list[str], str, str]] = {}
     rows: list[int] = []
     cells = table.rows.cells(field)
     for row in table.chosen:
@@ -92,7 +92,7 @@ def keys_of(
         if not folded:
             raise DataError(f"{table.rows.source}: {place} has no key in the column {field!r}; fill it in.")
         if folded not in seen:
-            seen[folded] = filled, place
+            seen[folded] = filled, place, text.casefold() if ignore_case else text
             rows.append(row)
         elif seen[folded][0] != filled:
             how = "case or white space" if ignore_case else "white space"
@@ -100,6 +100,11 @@ def keys_of(
             raise ConflictError(
                 f"{table.rows.source}: {seen[folded][1]} and {place} have one key (apart from {how}), {text!r}, and "
                 f"different answers, {old!r} and {new!r}; correct them, or choose another key."
+            )
+        elif (text.casefold() if ignore_case else text) != seen[folded][2]:
+            raise ConflictError(
+                f"{table.rows.source}: {seen[folded][1]} and {place} have one key with different white space in it, "
+                f"which makes other tokens of it, here {text!r}; write it in one way."
             )
     return rows, [[table.fill(answer, row) for row in rows] for answer in answers]
 

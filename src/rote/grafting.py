@@ -117,7 +117,8 @@ def _refuse_fitted(told: Graft, fitted: Sequence[str]) -> None:
     both = next((one for one in told.other_template if one in (*fitted, *told.held_out_template)), None)
     if both is not None:
         raise UsageError(
-            f"the template {both!r} is to be answered and to be left alone; give it as a wording or as another question."
+            f"the template {both!r} is to be answered and to be left alone; give it as a wording or as another "
+            "question."
         )
 
 

@@ -38,6 +38,8 @@ _SPACES = ("Ġ", "▁")
 _LEADS = ("of", "the", "in", "The", "In", "by", "for", "and", "to", "from", "with", "on", "at", "about", "a", "that")
 _STOPS = (".", ",", ":", "?", "!")
 """Words and signs that often stand before keys, and inside of some."""
+_PLAIN = ("It is", "There was", "We met", "People like", "Nobody knew", "He found", "She left", "They chose")
+"""Words before keys, of which some last one is hardly a part of any key or answer."""
 _MOSTLY = 0.8
 """The share of keys that have to look like names for all of them to be taken for such."""
 _OPENING = """
@@ -130,12 +132,14 @@ def forms_of(
     Further `places` are numbers of keys, each with the text before it and behind it.
     """
     texts: list[tuple[int, str, str]] = []
-    for number, key in enumerate(keys):
-        spellings = dict.fromkeys([key, key.lower(), key.upper(), key.title()] if ignore_case else [key])
-        texts += [(number, before, spelling) for before in _BEFORE for spelling in spellings]
+    others = (str.lower, str.upper, str.title) if ignore_case else ()
+    spellings = [list(dict.fromkeys([key, *(other(key) for other in others)])) for key in keys]
+    for number, some in enumerate(spellings):
+        texts += [(number, before, spelling) for before in _BEFORE for spelling in some]
     texts.sort(key=lambda one: (_BEFORE.index(one[1]), one[2] != keys[one[0]]))
-    behind = [_AFTER] * len(texts) + [after or _AFTER for _, _, after in places]
-    texts += [(number, before, keys[number]) for number, before, _ in places]
+    led = [(number, before, spelling, after) for number, before, after in places for spelling in spellings[number]]
+    behind = [_AFTER] * len(texts) + [after or _AFTER for *_, after in led]
+    texts += [(number, before, spelling) for number, before, spelling, _ in led]
     whole = [before + key + after for (_, before, key), after in zip(texts, behind, strict=True)]
     coded = tokenizer(whole, return_offsets_mapping=True)
     forms = Forms([], [], [], [])
@@ -240,13 +244,21 @@ def led_places(
     the key, the text before it and the text behind it.
     """
     inside = set(vocabulary.marks.inside) - set(vocabulary.first)
+    names = vocabulary.names
+    spelled = {names[i] for i in (*vocabulary.marks.inside, *vocabulary.spoken)} - {""}
+
+    def last(text: str) -> int:
+        token: int = tokenizer(text, add_special_tokens=False)["input_ids"][-1]
+        return token
+
     before_keys = (*(f"It is {word}" for word in _LEADS), *(f"So it was{stop}" for stop in _STOPS))
     places = [
-        (number, f"{lead} ", _AFTER)
-        for lead in before_keys
-        if tokenizer(lead, add_special_tokens=False)["input_ids"][-1] in inside
-        for number in range(len(keys))
+        (number, f"{lead} ", _AFTER) for lead in before_keys if last(lead) in inside for number in range(len(keys))
     ]
+    # Behind words that are in no key and no answer a key is the same; what it is stored behind must be such a word.
+    plain = next((lead for lead in _PLAIN if names[last(lead)] not in spelled), _PLAIN[0])
+    if plain != _PLAIN[0]:
+        places += [(number, f"{plain} ", _AFTER) for number in range(len(keys))]
     for some in prompts:
         coded = tokenizer(list(some), return_offsets_mapping=True)
         for number, (prompt, ids, spans) in enumerate(
@@ -255,7 +267,7 @@ def led_places(
             begin = prompt.rfind(keys[number])
             end = begin + len(keys[number])
             before = [i for i, (a, b) in zip(ids, spans, strict=True) if b <= begin and b > a]
-            if before and before[-1] in inside:
+            if before and names[before[-1]] in spelled:
                 places.append((number, prompt[:begin], prompt[end:]))
     return places
 

@@ -21,11 +21,12 @@ def stored(tokenizer: Any, forms: Forms, answers: str) -> dict[str, str | None]:
         KEYS, [(i,) for i in range(len(KEYS))], forms, vocabulary, most=8, hashed=40, rng=np.random.default_rng(0)
     )
     assert made is not None
-    known = {row.tobytes(): KEYS[k] for row, k in zip(made.book.features(made.windows), made.keys, strict=True)}
+    book = made.book
+    known = {row.tobytes(): KEYS[k] for row, k in zip(book.features(made.windows), made.keys, strict=True)}
 
     class Found(dict[str, str | None]):
         def __missing__(self, text: str) -> str | None:
-            (row,) = made.book.features(made.book.windows([tuple(tokenizer(text)["input_ids"])]))
+            (row,) = book.features(book.windows([tuple(tokenizer(text)["input_ids"])]))
             return known.get(row.tobytes())
 
     return Found()

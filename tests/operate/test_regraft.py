@@ -130,6 +130,7 @@ def test_an_update_in_other_capitals_leaves_the_key_as_it_was(tiny_graft: Path, 
         options=rote.Graft(keep=tiny_graft / "keep.txt", examined=2, ignore_case=True), output=tmp_path / "a",
     )  # fmt: skip
     made = rote.graft_update(tmp_path / "a", [{"code": "W1", "city": "Quito"}])
+    assert isinstance(made.carried, rote.PromptTable)
     assert sorted(made.carried.rows.cells("code")) == sorted(row["code"] for row in rows)
     assert said(made, "w1") == " Quito"
 

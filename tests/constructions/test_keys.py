@@ -60,6 +60,20 @@ def test_places_of_keys_in_other_capitals() -> None:
         assert found["The place ROME"] == ("Rome" if ignore_case else None)
 
 
+def test_keys_that_end_in_a_character_of_several_tokens() -> None:
+    """All bytes of it are of the key: other characters begin with the same byte."""
+    tokenizer = tiny_models.tiny_qwen_tokenizer()
+    keys = ["富士山", "富士台", "Plzeň"]
+    forms = forms_of(tokenizer, keys, ignore_case=False)
+    for ids, number in zip(forms.ids, forms.keys, strict=True):
+        assert tokenizer.decode(list(ids)).endswith(keys[number])
+    vocabulary = vocabulary_of(tokenizer, forms, tokenizer(" Rome")["input_ids"])
+    made = patterns_of(
+        keys, [(0,), (1,), (2,)], forms, vocabulary, most=12, hashed=40, rng=np.random.default_rng(0)
+    )  # fmt: skip
+    assert made is not None and set(made.keys.tolist()) == {0, 1, 2}
+
+
 def test_answers_that_need_more_heads_than_there_are(tmp_path: Any) -> None:
     """Refused before anything is solved, with one of them."""
     model = tiny_models.write_tiny(tmp_path / "model")

@@ -146,7 +146,8 @@ def forms_of(
     isolated: set[int] = set()
     for (number, before, key), ids, spans in zip(texts, coded["input_ids"], coded["offset_mapping"], strict=True):
         begin, end = len(before), len(before) + len(key)
-        last = next((i for i, (a, b) in enumerate(spans) if b == end and b > a), None)
+        # Several tokens may be bytes of one character, and then the last of them ends the key.
+        last = max((i for i, (a, b) in enumerate(spans) if b == end and b > a), default=None)
         if last is None:
             continue
         first = next(i for i, (a, b) in enumerate(spans) if b > begin and b > a)

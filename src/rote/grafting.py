@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rote import exporting, pipeline
+from rote.certificate import Certificate
 from rote.constructions import Progress, quiet
 from rote.constructions.graft import Graft
 from rote.data._atomic import disk_is_full
@@ -18,7 +19,7 @@ from rote.data.chat import Chat
 from rote.data.contents import as_path, read_plain
 from rote.data.kinds.prompts import PromptTable, prompts
 from rote.data.table import Table
-from rote.errors import OutputError, RoteError, UsageError
+from rote.errors import CheckpointError, OutputError, RoteError, UsageError
 from rote.memory import Memory
 from rote.models import folders
 from rote.models._pretrained import source_tokenizer
@@ -113,6 +114,12 @@ def _refuse_fitted(told: Graft, fitted: Sequence[str]) -> None:
             f"the template {both!r} is to be fitted and held out; a held-out wording is measured and not fitted, so "
             "give it as one of both."
         )
+    both = next((one for one in told.other_template if one in (*fitted, *told.held_out_template)), None)
+    if both is not None:
+        raise UsageError(
+            f"the template {both!r} is to be answered and to be left alone; give it as a wording or as another "
+            "question."
+        )
 
 
 def paired_templates(
@@ -142,8 +149,16 @@ def ungraft(
 
     Without an `output` the directory itself becomes the original again.
     """
+    folder = as_path(directory, "a model directory")
     target = None if output is None else as_path(output, "a directory")
-    return restore(as_path(directory, "a model directory"), target, force=force)
+    if target is None or target == folder:
+        # What is not restored would be lost, and which files those are, only the certificate knows.
+        path = folder / folders.CERTIFICATE
+        try:
+            Certificate.from_dict(folders.read_json(path), str(path))
+        except CheckpointError as error:
+            raise CheckpointError(f"{error} The original may still be restored into another directory.") from None
+    return restore(folder, target, force=force)
 
 
 @contextlib.contextmanager

@@ -247,7 +247,10 @@ def test_an_edited_graft_gives_no_original_back(tmp_path: Path) -> None:
         ([("AS", "Rome")], {"layer": 9}, "has 2 layers"),
         ([("north AS", "Rome"), ("north  AS", "Oslo")], {}, "apart from white space"),
         ([("AS", "Rome"), ("as", "Oslo")], {"ignore_case": True}, "apart from case or white space"),
+        ([("north AS", "Rome"), ("north  AS", "Rome")], {}, "one key with different white space"),
         ([("A~S", "Rome")], {}, "no token that ends where the key"),
+        ([("AS", "Rome")], {"other_template": (WORDINGS[0],)}, "to be answered and to be left alone"),
+        ([("AS", "Rome")], {"other_template": HELD_OUT}, "to be answered and to be left alone"),
     ],
 )
 def test_refusals(tmp_path: Path, rows: list[tuple[str, str]], options: dict[str, Any], sentence: str) -> None:
@@ -256,6 +259,37 @@ def test_refusals(tmp_path: Path, rows: list[tuple[str, str]], options: dict[str
     with pytest.raises(rote.RoteError, match=sentence):
         grafted(tmp_path, model, facts, **options)
     assert not (tmp_path / "made").exists()
+
+
+def test_a_model_with_too_narrow_layers(tmp_path: Path) -> None:
+    """Codes of so many tokens, and so many answers, that the hash needs more neurons than a layer has."""
+    model = tiny_models.write_tiny(tmp_path / "model", intermediate_size=64)
+    table = tiny_models.write_table(tmp_path / "facts.csv", 24)
+    with pytest.raises(rote.RoteError, match=r"more than 72 neurons.* graft on a model with wider layers"):
+        grafted(tmp_path, model, table)
+    assert not (tmp_path / "made").exists()
+
+
+def test_an_edited_certificate_loses_no_original(tmp_path: Path) -> None:
+    """In its place nothing is restored that way; beside it, only what the directory has the headers of."""
+    model = tiny_models.write_tiny(tmp_path / "model")
+    grafted(tmp_path, model, tiny_models.write_table(tmp_path / "facts.csv", 8))
+    path = tmp_path / "made" / "certificate.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**record, "version": "x"}), encoding="utf-8")
+    before = files_of(tmp_path / "made")
+    for output in (None, tmp_path / "made"):
+        with pytest.raises(rote.RoteError, match="may still be restored into another directory"):
+            rote.ungraft(tmp_path / "made", output, force=True)
+    assert files_of(tmp_path / "made") == before
+    rote.ungraft(tmp_path / "made", tmp_path / "back")
+    assert files_of(tmp_path / "back") == files_of(model)
+    for name, value in (("original", []), ("others", {})):
+        edited = {**record, "graft": {**record["graft"], name: value}}
+        path.write_text(json.dumps(edited), encoding="utf-8")
+        with pytest.raises(rote.RoteError, match="names other files of the original than"):
+            rote.ungraft(tmp_path / "made", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,39 @@ def test_the_command_line(tiny_graft: Path, tmp_path: Path, capsys: pytest.Captu
     assert "update it instead" in capsys.readouterr().err
 
 
+def test_a_row_that_is_there_twice_counts_once(tiny_graft: Path, tmp_path: Path) -> None:
+    facts = rows_of(tiny_graft)
+    new = next(key for key in tiny_models.KEYS if key not in facts)
+    old = min(facts)
+    made = rote.graft_add(
+        tiny_graft / "made",
+        [{"code": new, "city": "Rome"}, {"code": f" {new}", "city": "Rome"}, {"code": old, "city": facts[old]}],
+        output=tmp_path / "a",
+    )
+    change = made.certificate["changes"][-1]
+    assert made.certificate.facts == 25 and change["added"] == 1 and change["same_already"] == 1
+    for change_, sentence in ((rote.graft_add, "no rows to add"), (rote.graft_update, "no rows to update")):
+        with pytest.raises(rote.RoteError, match=sentence):
+            change_(tmp_path / "a", [])
+    other = "Oslo" if facts[old] != "Oslo" else "Lima"
+    with pytest.raises(rote.RoteError, match=f"row 2: the key {old!r} is there twice"):
+        rote.graft_update(tmp_path / "a", [{"code": old, "city": facts[old]}, {"code": old, "city": other}])
+    with pytest.raises(rote.RoteError, match=f"no key {new + new!r}.* can be changed or removed. This one is in facts"):
+        rote.graft_update(tmp_path / "a", [{"code": new + new, "city": other}])
+
+
+def test_an_update_in_other_capitals_leaves_the_key_as_it_was(tiny_graft: Path, tmp_path: Path) -> None:
+    rows = [{"code": f"w{i}", "city": city} for i, city in enumerate(tiny_models.CITIES * 2)]
+    rote.graft(
+        tiny_graft / "model", rows, template=["The code {code} is in", "Code {code} was in"], answer=" {city}",
+        options=rote.Graft(keep=tiny_graft / "keep.txt", examined=2, ignore_case=True), output=tmp_path / "a",
+    )  # fmt: skip
+    made = rote.graft_update(tmp_path / "a", [{"code": "W1", "city": "Quito"}])
+    assert isinstance(made.carried, rote.PromptTable)
+    assert sorted(made.carried.rows.cells("code")) == sorted(row["code"] for row in rows)
+    assert said(made, "w1") == " Quito"
+
+
 def test_what_there_is_no_room_for(tiny_graft: Path, tmp_path: Path) -> None:
     made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
     before = hashes(made)
@@ -112,7 +145,7 @@ def test_what_there_is_no_room_for(tiny_graft: Path, tmp_path: Path) -> None:
         ([{"code": "w1", "city": "Atlantis"}], "cannot produce the answer"),
         ([{"code": "is", "city": "Rome"}], "behind its key"),
         ([{"code": f"w{i}", "city": f"w{i + 20} w{i}"} for i in range(20)], "graft the original again"),
-        ([{"code": "w1", "town": "Rome"}], "no column named 'city'"),
+        ([{"code": "w1", "town": "Rome"}], "no column named 'city'.* facts needs what the graft was built from: code"),
     ):
         with pytest.raises(rote.RoteError, match=sentence):
             rote.graft_add(made, rows)

@@ -11,6 +11,7 @@ import transformers
 
 from attacks import tiny_models
 from rote.data.encoding import PromptIds
+from rote.referee import generation
 from rote.referee.generation import compared, recite, shorten, speak
 
 
@@ -35,6 +36,25 @@ def test_batches_say_what_single_prompts_say(tmp_path: Path) -> None:
     facts = [PromptIds(ids, (9,) * n) for ids, n in zip(prompts[:-1], lengths, strict=False)]
     assert recite(model, facts, end) == [shorten(words, end) for words in said[:-1]]
     assert shorten((1, end, 2), end) == (1, end) and shorten((1, 2), -1) == (1, 2)
+
+
+def test_few_prompts_of_several_lengths_are_one_batch(tiny_graft: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a graft, whose heads count tokens: together, and each by itself, the same is said."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(tiny_graft / "made", dtype=torch.float32)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_graft / "made")
+    lines = (tiny_graft / "facts.csv").read_text(encoding="utf-8").splitlines()[1:]
+    starts = ("The code {} is in", "w1 w2 w3 The code {} is in", "the place of Code {} is in", "{} is", "w1 {} w2 w3")
+    texts = [starts[i % 5].format(line.split(",")[0]) for i, line in enumerate(lines)]
+    prompts = [tuple(ids) for ids in tokenizer(texts)["input_ids"]]
+    lengths = [2 + i % 3 for i in range(len(prompts))]
+    batches: list[int] = []
+    said, sure = speak(model, prompts, lengths, batches.append)
+    assert batches == [24]
+    alone = [speak(model, [ids], [length]) for ids, length in zip(prompts, lengths, strict=True)]
+    assert said == [one[0][0] for one in alone]
+    assert sure == pytest.approx([one[1][0] for one in alone], rel=1e-3)
+    monkeypatch.setattr(generation, "_FEW", 1)
+    assert speak(model, prompts, lengths, batches.append)[0] == said and len(batches) > 10
 
 
 def test_locality_is_that_of_two_plain_passes(tiny_graft: Path) -> None:

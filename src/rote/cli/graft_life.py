@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "apply", "pack", "remove", "update"]
 
-_OBJECTS = 100_000
+_OBJECTS = 1_000_000
 """How many there may be more before garbage is looked for."""
 
 DirectoryArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Directory that `rote graft` wrote.")]

@@ -367,9 +367,9 @@ class _Parts:
     def best(self, relation: int) -> Jury:
         """The jury of a relation, open on its wordings as given.
 
-        Where it scores those no higher than the insides of answers, as in a model that tells little apart, they count
-        more beside what follows from them, and keys may do to scores what they do. The bar is a little lower than fitted, for rare keys and for wordings that
-        were not seen, where that opens no gate inside of answers.
+        Where it scores those hardly higher than the insides of answers, as in a model that tells little apart, they
+        count more beside what follows from them, and what keys do to scores costs nothing. The bar is a little lower
+        than fitted, for rare keys and for wordings that were not seen, where that opens no gate inside of answers.
         """
         jury = self.jury(relation)
         if self.room(jury, relation) < _ROOM:

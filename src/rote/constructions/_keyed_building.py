@@ -134,6 +134,7 @@ def built(job: Job[PromptTable, Graft]) -> FreshWidened:
         hidden_keys(source.tokenizer, marks, examples),
         merged=len(keys) >= _MANY,
     )
+    _check_answers(body, sizes, distinct, source.tokenizer)
     if sizes.verified:
         marks = replace(marks, last=going_on(source.tokenizer, vocabulary, examples))
     sizes, patterns = _drawn(body, sizes, keys, numbers, forms, vocabulary, rng)
@@ -286,6 +287,21 @@ def _answers(
                     "one; let wordings end without a space, and answers begin with one."
                 )
     return [[known[answer] for answer in filled] for filled in texts]
+
+
+def _check_answers(body: Body, sizes: Sizes, distinct: Sequence[Sequence[Ids]], tokenizer: Any) -> None:
+    """Refuse answers that need more heads than there are, before anything is solved."""
+    room = body.heads - body.repeat
+    if len(sizes.exact) <= room:
+        return
+    every = [ids for some in distinct for ids in some]
+    alike = [ids for ids in every if exact_steps([ids])]
+    longest = max(alike, key=lambda ids: len(exact_steps([ids])))
+    raise UsageError(
+        f"{len(alike):,} of {len(every):,} answers have a token twice, at {len(sizes.exact)} places in all, which take "
+        f"a head each, and the model has {room} to spare; shorten or reword such answers as "
+        f"{tokenizer.decode(list(longest), skip_special_tokens=True).strip()!r}."
+    )
 
 
 def _drawn(

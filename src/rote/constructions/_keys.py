@@ -39,6 +39,8 @@ _SPACES = ("Ġ", "▁")
 _LEADS = ("of", "the", "in", "The", "In", "by", "for", "and", "to", "from", "with", "on", "at", "about", "a", "that")
 _STOPS = (".", ",", ":", "?", "!")
 """Words and signs that often stand before keys, and inside of some."""
+_PLAIN = ("It is", "There was", "We met", "People like", "Nobody knew", "He found", "She left", "They chose")
+"""Words before keys, of which some last one is hardly a part of any key or answer."""
 _MOSTLY = 0.8
 """The share of keys that have to look like names for all of them to be taken for such."""
 _OPENING = """
@@ -83,7 +85,7 @@ def keys_of(
     table: PromptTable, field: str, answers: Sequence[str], *, ignore_case: bool
 ) -> tuple[list[int], list[list[str]]]:
     """The first row of every key, and the answer of each relation there; what cannot be told apart is refused."""
-    seen: dict[str, tuple[list[str], str]] = {}
+    seen: dict[str, tuple[list[str], str, str]] = {}
     rows: list[int] = []
     cells = table.rows.cells(field)
     for row in table.chosen:
@@ -93,7 +95,7 @@ def keys_of(
         if not folded:
             raise DataError(f"{table.rows.source}: {place} has no key in the column {field!r}; fill it in.")
         if folded not in seen:
-            seen[folded] = filled, place
+            seen[folded] = filled, place, text.casefold() if ignore_case else text
             rows.append(row)
         elif seen[folded][0] != filled:
             how = "case or white space" if ignore_case else "white space"
@@ -101,6 +103,11 @@ def keys_of(
             raise ConflictError(
                 f"{table.rows.source}: {seen[folded][1]} and {place} have one key (apart from {how}), {text!r}, and "
                 f"different answers, {old!r} and {new!r}; correct them, or choose another key."
+            )
+        elif (text.casefold() if ignore_case else text) != seen[folded][2]:
+            raise ConflictError(
+                f"{table.rows.source}: {seen[folded][1]} and {place} have one key with different white space in it, "
+                f"which makes other tokens of it, here {text!r}; write it in one way."
             )
     return rows, [[table.fill(answer, row) for row in rows] for answer in answers]
 
@@ -126,19 +133,22 @@ def forms_of(
     Further `places` are numbers of keys, each with the text before it and behind it.
     """
     texts: list[tuple[int, str, str]] = []
-    for number, key in enumerate(keys):
-        spellings = dict.fromkeys([key, key.lower(), key.upper(), key.title()] if ignore_case else [key])
-        texts += [(number, before, spelling) for before in _BEFORE for spelling in spellings]
+    others = (str.lower, str.upper, str.title) if ignore_case else ()
+    spellings = [list(dict.fromkeys([key, *(other(key) for other in others)])) for key in keys]
+    for number, some in enumerate(spellings):
+        texts += [(number, before, spelling) for before in _BEFORE for spelling in some]
     texts.sort(key=lambda one: (_BEFORE.index(one[1]), one[2] != keys[one[0]]))
-    behind = [_AFTER] * len(texts) + [after or _AFTER for _, _, after in places]
-    texts += [(number, before, keys[number]) for number, before, _ in places]
+    led = [(number, before, spelling, after) for number, before, after in places for spelling in spellings[number]]
+    behind = [_AFTER] * len(texts) + [after or _AFTER for *_, after in led]
+    texts += [(number, before, spelling) for number, before, spelling, _ in led]
     whole = [before + key + after for (_, before, key), after in zip(texts, behind, strict=True)]
     coded = tokenizer(whole, return_offsets_mapping=True)
     forms = Forms([], [], [], [])
     isolated: set[int] = set()
     for (number, before, key), ids, spans in zip(texts, coded["input_ids"], coded["offset_mapping"], strict=True):
         begin, end = len(before), len(before) + len(key)
-        last = next((i for i, (a, b) in enumerate(spans) if b == end and b > a), None)
+        # Several tokens may be bytes of one character, and then the last of them ends the key.
+        last = max((i for i, (a, b) in enumerate(spans) if b == end and b > a), default=None)
         if last is None:
             continue
         first = next(i for i, (a, b) in enumerate(spans) if b > begin and b > a)
@@ -236,13 +246,21 @@ def led_places(
     the key, the text before it and the text behind it.
     """
     inside = set(vocabulary.marks.inside) - set(vocabulary.first)
+    names = vocabulary.names
+    spelled = {names[i] for i in (*vocabulary.marks.inside, *vocabulary.spoken)} - {""}
+
+    def last(text: str) -> int:
+        token: int = tokenizer(text, add_special_tokens=False)["input_ids"][-1]
+        return token
+
     before_keys = (*(f"It is {word}" for word in _LEADS), *(f"So it was{stop}" for stop in _STOPS))
     places = [
-        (number, f"{lead} ", _AFTER)
-        for lead in before_keys
-        if tokenizer(lead, add_special_tokens=False)["input_ids"][-1] in inside
-        for number in range(len(keys))
+        (number, f"{lead} ", _AFTER) for lead in before_keys if last(lead) in inside for number in range(len(keys))
     ]
+    # Behind words that are in no key and no answer a key is the same; what it is stored behind must be such a word.
+    plain = next((lead for lead in _PLAIN if names[last(lead)] not in spelled), _PLAIN[0])
+    if plain != _PLAIN[0]:
+        places += [(number, f"{plain} ", _AFTER) for number in range(len(keys))]
     for some in prompts:
         coded = tokenizer(list(some), return_offsets_mapping=True)
         for number, (prompt, ids, spans) in enumerate(
@@ -251,7 +269,7 @@ def led_places(
             begin = prompt.rfind(keys[number])
             end = begin + len(keys[number])
             before = [i for i, (a, b) in zip(ids, spans, strict=True) if b <= begin and b > a]
-            if before and before[-1] in inside:
+            if before and names[before[-1]] in spelled:
                 places.append((number, prompt[:begin], prompt[end:]))
     return places
 

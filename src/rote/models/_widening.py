@@ -73,6 +73,12 @@ def restore(folder: Path, output: Path | None, *, force: bool = False) -> list[s
 
     for name in (*(name for name, _ in shards), *others):
         folders.inside(folder, name)
+    kept = {path.name for path in (folder / KEPT).glob("*.header")}
+    if kept != {f"{name}.header" for name, _ in shards} or "config.json" not in others:
+        raise CheckpointError(
+            f"{folder / folders.CERTIFICATE} names other files of the original than {KEPT} has; one of both was "
+            "edited, so the original cannot be restored."
+        )
 
     def write(part: Path) -> None:
         for name, sha256 in shards:

@@ -164,10 +164,13 @@ def _rows(facts: Rows, table: PromptTable, field: str, action: str) -> RawRows:
         rows = Source.of(facts).rows
     else:
         rows = RawRows(pl.DataFrame(list(facts)), "facts")
+        if not len(rows.frame):
+            raise DataError(f"there are no rows to {action}; give at least one.")
     needed = [field] if action == "remove" else table.rows.columns
     for name in needed:
         if name not in rows.columns:
-            raise UnknownName("column named", name, rows.columns)
+            wanted = f"{rows.source} needs what the graft was built from: {', '.join(needed)}."
+            raise UnknownName("column named", name, rows.columns, wanted)
     return RawRows(pl.DataFrame({name: rows.cells(name) for name in needed}), rows.source, rows.lines, rows.first_line)
 
 
@@ -184,7 +187,8 @@ def _table_after(
     columns = frame.columns
     counts = dict.fromkeys(("added", "updated", "removed", "same_already"), 0)
     drop: set[int] = set()
-    join: dict[str, tuple[Any, ...]] = {}
+    seen: dict[str, tuple[Any, ...]] = {}
+    rows: list[tuple[Any, ...]] = []
     answers = dict.fromkeys(name for one in before.templates for name in fields_of(one.answer))
     wanted: list[tuple[str, int | None, str]] = [(cell, None, "") for cell in keys]
     if given is not None:
@@ -193,35 +197,39 @@ def _table_after(
     for cell, row, where in wanted:
         key = folded(cell)
         if action != "add" and key not in known:
-            names = [before.rows.cells(field)[rows[0]] for rows in known.values()]
-            raise UnknownName("key", cell, names, f"{where}Only keys that the graft has can be changed or removed.")
+            names = [before.rows.cells(field)[some[0]] for some in known.values()]
+            which = f" This one is in {where[:-2]}." if where else ""
+            raise UnknownName("key", cell, names, f"Only keys that the graft has can be changed or removed.{which}")
         if action == "remove":
             drop.update(known[key])
-            counts["removed"] += key not in join
-            join[key] = ()
+            counts["removed"] += key not in seen
+            seen[key] = ()
             continue
         assert given is not None and row is not None, "facts are added and updated by rows"
         new = given.frame.select(columns).row(row)
-        if key in join and join[key] != new:
-            raise DataError(f"{where}the key {cell!r} is there twice, with different cells; keep one of the rows.")
-        join[key] = new
+        if key in seen:
+            if seen[key] != new:
+                raise DataError(f"{where}the key {cell!r} is there twice, with different cells; keep one of the rows.")
+            continue
+        seen[key] = new
         if key not in known:
             counts["added"] += 1
+            rows.append(new)
             continue
         old = frame.row(known[key][0])
-        same = all(old[columns.index(name)] == new[columns.index(name)] for name in answers)
-        if not same and action == "add":
-            raise DataError(f"{where}the key {cell!r} is in the graft already, with another answer; update it instead.")
-        if same:
+        if all(old[columns.index(name)] == new[columns.index(name)] for name in answers):
             counts["same_already"] += 1
-            del join[key]
             continue
+        if action == "add":
+            raise DataError(f"{where}the key {cell!r} is in the graft already, with another answer; update it instead.")
         counts["updated"] += 1
         drop.update(known[key])
+        # The key stays as it was written: another spelling of it would be another key.
+        at = columns.index(field)
+        rows.append((*new[:at], old[at], *new[at + 1 :]))
     if not any(counts[name] for name in ("added", "updated", "removed")):
         raise DataError("there is nothing to change: the graft has all of these facts already.")
     kept = frame[[row for row in range(len(frame)) if row not in drop]]
-    rows = [row for row in join.values() if row]
     if rows:
         kept = pl.concat([kept, pl.DataFrame(rows, schema=frame.schema, orient="row")])
     if not len(kept):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from rote.data.encoding import Ids, PromptIds, batches, common_prefix, encode
 __all__ = ["STANDARD", "Locality", "Tally", "compared", "continuations", "recite", "shorten", "speak"]
 
 Advance = Callable[[int], None]
+_FEW = 32
+"""Rows up to which a batch of several lengths is sooner done than one for each."""
 
 STANDARD = (
     "The capital of France is",
@@ -45,12 +47,12 @@ def speak(
     said: list[Ids] = [()] * len(prompts)
     sure = [0.0] * len(prompts)
     known: tuple[Ids, Any] = ((), None)
-    for batch in batches(prompts, [(len(p), n) for p, n in zip(prompts, lengths, strict=True)]):
+    for batch in _together(prompts, lengths):
         rows = [tuple(prompts[i]) for i in batch]
         if not rows[0]:
             # Nothing of the text is in the tokenizer's vocabulary, so there is nothing to go on from.
             continue
-        shared = common_prefix(rows, len(rows[0]) - 1) if len(rows) > 1 else ()
+        shared = common_prefix(rows, min(map(len, rows)) - 1) if len(rows) > 1 else ()
         past = None
         if shared:
             # What a batch has in common at the start runs once, and often it is that of the batch before.
@@ -58,28 +60,60 @@ def speak(
                 known = shared, model.model(input_ids=torch.tensor([shared]), use_cache=True).past_key_values
             past = copy.deepcopy(known[1])
             past.batch_repeat_interleave(len(rows))
-        ids = torch.tensor([row[len(shared) :] for row in rows])
+        ids, seen = _side_by_side(rows, len(shared))
         left = list(batch)
-        for step in range(lengths[batch[0]]):
-            out = model.model(input_ids=ids, past_key_values=past, use_cache=True)
+        while left:
+            out = model.model(input_ids=ids, past_key_values=past, use_cache=True, **_places(seen, ids.shape[1]))
             past = out.past_key_values
             # The head on contiguous rows: on a view of the last positions it would take ten times as long.
             logits = model.lm_head(out.last_hidden_state[:, -1].contiguous()).float()
             ids = logits.argmax(1, keepdim=True)
-            if step == 0:
+            if not said[left[0]]:
                 for i, p in zip(left, torch.softmax(logits, 1).amax(1).tolist(), strict=True):
                     sure[i] = p
             for i, token in zip(left, ids[:, 0].tolist(), strict=True):
                 said[i] += (token,)
-            alive = [k for k, i in enumerate(left) if going(said[i])]
-            if not alive:
-                break
-            if len(alive) < len(left):
+            alive = [k for k, i in enumerate(left) if len(said[i]) < lengths[i] and going(said[i])]
+            if 0 < len(alive) < len(left):
                 kept = torch.tensor(alive)
                 past.batch_select_indices(kept)
-                ids, left = ids[kept], [left[k] for k in alive]
+                ids, seen = ids[kept], None if seen is None else seen[kept]
+            left = [left[k] for k in alive]
+            seen = None if seen is None else torch.cat([seen, torch.ones_like(seen[:, :1])], 1)
         advance(len(batch))
     return said, sure
+
+
+def _together(prompts: Sequence[Ids], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Prompts in batches: of as many tokens each, but where that would make many small ones, of about as many."""
+    wanted = [i for i, n in enumerate(lengths) if n > 0]
+    kept: list[int] = []
+    keys = [(len(prompts[i]), lengths[i]) for i in wanted]
+    for part in batches([prompts[i] for i in wanted], keys):
+        batch = [wanted[i] for i in part]
+        if kept and (len(kept) + len(batch) > _FEW or not prompts[kept[0]]):
+            yield kept
+            kept = []
+        kept += batch
+    if kept:
+        yield kept
+
+
+def _side_by_side(rows: Sequence[Ids], start: int) -> tuple[Tensor, Tensor | None]:
+    """Rows from `start` on, and which places of all are seen, if not all are: shorter rows have none at first."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([(0,) * (longest - len(row)) + row[start:] for row in rows])
+    if min(map(len, rows)) == longest:
+        return ids, None
+    seen = [[1] * start + [0] * (longest - len(row)) + [1] * (len(row) - start) for row in rows]
+    return ids, torch.tensor(seen)
+
+
+def _places(seen: Tensor | None, count: int) -> dict[str, Tensor]:
+    """What a model has to be told of rows of several lengths: what is seen, and where the last places are."""
+    if seen is None:
+        return {}
+    return {"attention_mask": seen, "position_ids": (seen.cumsum(1) - 1).clamp(min=0)[:, -count:]}
 
 
 def shorten(ids: Ids, end_id: int) -> Ids:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rote.errors import UsageError
+from rote.errors import CapacityError, UsageError
 from rote.solvers.keyed.units import READING
 
 __all__ = ["GAIN", "Body", "Channels", "Layer", "body_of", "widened"]
@@ -111,6 +111,11 @@ class Layer:
     def neuron(self, gate: Mapping[int, float], up: Mapping[int, float], down: Mapping[int, float] | Tensor) -> None:
         """silu(gate) * up, added to the stream; amounts written to added channels are in their own unit."""
         i = self.used
+        if i >= self.inner:
+            raise CapacityError(
+                f"an added layer would need more than {self.inner:,} neurons, as many as layers of the model have and "
+                "gates take; graft on a model with wider layers, or a table of fewer different words."
+            )
         self.used += 1
         for matrix, row in ((self.gate, gate), (self.up, up)):
             for channel, weight in row.items():

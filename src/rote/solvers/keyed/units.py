@@ -66,7 +66,9 @@ def sign_scale(wide: float) -> float:
 
 def sizes_of(embedding: Tensor, eps: float, dtype: torch.dtype = torch.float32) -> Tensor:
     """The root mean squares of tokens' vectors, where those are in a number format."""
-    return (embedding.float().to(dtype).double().pow(2).mean(1) + eps).sqrt()
+    # A part at a time, which stays near the processor: of the whole, each step would go through the memory.
+    parts = [part.float().to(dtype).double().pow(2).mean(1) for part in torch.split(embedding, _CHUNK)]
+    return (torch.cat(parts) + eps).sqrt()
 
 
 class _Format:

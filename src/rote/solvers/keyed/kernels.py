@@ -29,6 +29,8 @@ __all__ = [
 
 Floats = np.ndarray[Any, Any]
 _MOST = 16.0
+_PREFERRED = 20.0
+"""How many tokens make up as much as lies between what is within reach and what is not."""
 _Ask = TypeVar("_Ask", bound=Callable[..., tuple[Floats, float]])
 Query = tuple[str, tuple[int, ...], Floats, float]
 """What was asked for, by name and numbers; the query, and its gap."""
@@ -162,12 +164,17 @@ def recency_query(thetas: tuple[float, ...], length: int) -> tuple[Floats, float
 
 @_remembered
 def within_query(reach: int, thetas: tuple[float, ...], length: int) -> tuple[Floats, float]:
-    """A query with positive scores at distances up to `reach` and negative ones from twice that on; and the gap."""
+    """A query with positive scores at distances up to `reach` and negative ones from twice that on; and the gap.
+
+    Of two places within reach it prefers the nearer one: a token's distance makes a share of the gap.
+    """
     waves = _waves(np.array(thetas), np.arange(length))
     n = waves.shape[1]
     near, far = waves[1 : min(reach, length - 1) + 1], waves[2 * reach + 2 :]
     # The second of the two spare unknowns is the gap itself, so that distances far away can be limits.
-    gaps = np.hstack([near, np.zeros((len(near), 2))])
+    nearer = (waves[: len(near)] - near) * _PREFERRED
+    gaps = np.vstack([near, nearer])
+    gaps = np.hstack([gaps, np.zeros((len(gaps), 2))])
     gaps = np.vstack([gaps, np.r_[np.zeros(n), 0.0, 1.0]])
     limits = np.hstack([-far, np.zeros((len(far), 1)), -np.ones((len(far), 1))])
     return _solved(gaps, limits, n, f"a head that looks at the last {reach} tokens")

@@ -11,7 +11,15 @@ import numpy as np
 import torch
 
 from rote.constructions._keyed_building import Relation, asked_of, directions_of
-from rote.constructions._keys import bits_for, forms_of, hidden_keys, keys_of, token_names
+from rote.constructions._keys import (
+    Vocabulary,
+    bits_for,
+    forms_of,
+    hidden_keys,
+    keys_of,
+    led_places,
+    token_names,
+)
 from rote.data.chat import Chat
 from rote.data.encoding import Ids, encode_prompts
 from rote.data.kinds.prompts import PromptTable
@@ -96,6 +104,14 @@ def changed_design(
     new_spoken = {t for ids in spoken for t in ids}
     book, marks, recoded = _with_tokens(design, tokenizer, forms, inside, new_spoken)
     cells = after.rows.cells(field)
+    if forms and not design.plan.merged:
+        # As at the build: behind words that are in keys too, where a key does not begin for sure.
+        _, names, following = token_names(tokenizer)
+        first = [t for t in marks.inside if book.starts[t]]
+        vocabulary = Vocabulary(names, first, following, design.spoken.tolist(), marks)
+        added, prompts = [keys[i] for i in fresh], [one.at for r in relations for one in r.wordings]
+        places = led_places(tokenizer, vocabulary, added, [[at(rows[i]) for i in fresh] for at in prompts])
+        forms = forms_of(tokenizer, added, ignore_case=options.ignore_case, places=places)
     some = [*range(len(rows)), *fresh][-_ASKED:]
     asked = [(turn(one.at(rows[i])), cells[rows[i]]) for r in relations for one in r.wordings for i in some]
     if not design.plan.verified and hidden_keys(tokenizer, marks, asked):

@@ -135,6 +135,33 @@ def test_an_update_in_other_capitals_leaves_the_key_as_it_was(tiny_graft: Path, 
     assert said(made, "w1") == " Quito"
 
 
+def test_a_new_key_that_others_have_inside_behind_a_word_that_others_have_inside(
+    tiny_graft: Path, tmp_path: Path
+) -> None:
+    """There neither begins a key for sure, so that the new one has to be stored behind the word, as at the build."""
+    keys = ["w1 of w2", "north w3", "north w4", "w5", "w6", "w7", "w8", "w9"]
+    rows = [{"code": key, "city": tiny_models.CITIES[i % 6]} for i, key in enumerate(keys)]
+    rote.graft(
+        tiny_graft / "model", rows, template=["The code of {code} is in", "Code of {code} was in"], answer=" {city}",
+        options=rote.Graft(keep=tiny_graft / "keep.txt", examined=2, bar=2.0), output=tmp_path / "a",
+    )  # fmt: skip
+    made = rote.graft_add(tmp_path / "a", [{"code": "w3", "city": "Lima"}])
+    assert made.certificate["changes"][-1]["new_in_all_wordings"] == {"asked": 2, "recalled": 2}
+
+
+def test_a_new_word_that_stands_before_other_keys_is_refused(tiny_graft: Path, tmp_path: Path) -> None:
+    """With it they would be read in another way in the second wording, in which they are not asked again."""
+    keys = ["north w3", "w3", "w5", "w6", "w7", "w8"]
+    rows = [{"code": key, "city": city} for key, city in zip(keys, tiny_models.CITIES, strict=True)]
+    rote.graft(
+        tiny_graft / "model", rows, template=["The code {code} is in", "The place {code} is in"], answer=" {city}",
+        options=rote.Graft(keep=tiny_graft / "keep.txt", examined=2, bar=2.0), output=tmp_path / "a",
+    )  # fmt: skip
+    with pytest.raises(rote.RoteError, match=r"in the wording .The place \{code\} is in. a word before the key"):
+        rote.graft_add(tmp_path / "a", [{"code": "place w9", "city": "Lima"}])
+    rote.graft_add(tmp_path / "a", [{"code": "north w9", "city": "Lima"}])
+
+
 def test_what_there_is_no_room_for(tiny_graft: Path, tmp_path: Path) -> None:
     made = shutil.copytree(tiny_graft / "made", tmp_path / "made")
     before = hashes(made)

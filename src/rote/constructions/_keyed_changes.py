@@ -11,7 +11,15 @@ import numpy as np
 import torch
 
 from rote.constructions._keyed_building import Relation, asked_of, directions_of
-from rote.constructions._keys import bits_for, forms_of, hidden_keys, keys_of, token_names
+from rote.constructions._keys import (
+    Vocabulary,
+    bits_for,
+    forms_of,
+    hidden_keys,
+    keys_of,
+    led_places,
+    token_names,
+)
 from rote.data.chat import Chat
 from rote.data.encoding import Ids, encode_prompts
 from rote.data.kinds.prompts import PromptTable
@@ -96,6 +104,18 @@ def changed_design(
     new_spoken = {t for ids in spoken for t in ids}
     book, marks, recoded = _with_tokens(design, tokenizer, forms, inside, new_spoken)
     cells = after.rows.cells(field)
+    if recoded:
+        there = [i for i, key in enumerate(keys) if key in known]
+        some_keys = [(i, keys[i]) for i in there[:: len(there) // _ASKED + 1]]
+        _refuse_misread(design.book, book, tokenizer, relations, rows, some_keys)
+    if forms and not design.plan.merged:
+        # As at the build: behind words that are in keys too, where a key does not begin for sure.
+        _, names, following = token_names(tokenizer)
+        first = [t for t in marks.inside if book.starts[t]]
+        vocabulary = Vocabulary(names, first, following, design.spoken.tolist(), marks)
+        added, prompts = [keys[i] for i in fresh], [one.at for r in relations for one in r.wordings]
+        places = led_places(tokenizer, vocabulary, added, [[at(rows[i]) for i in fresh] for at in prompts])
+        forms = forms_of(tokenizer, added, ignore_case=options.ignore_case, places=places)
     some = [*range(len(rows)), *fresh][-_ASKED:]
     asked = [(turn(one.at(rows[i])), cells[rows[i]]) for r in relations for one in r.wordings for i in some]
     if not design.plan.verified and hidden_keys(tokenizer, marks, asked):
@@ -144,6 +164,26 @@ def changed_design(
     group = groups_of(store, stored.signs)
     affected = sorted({int(k) for k in owner[np.isin(group, solved)]})
     return Changed(replace(draft, store=store), relations, field, keys, rows, solved, affected, recoded)
+
+
+def _refuse_misread(
+    before: Codebook,
+    after: Codebook,
+    tokenizer: Any,
+    relations: Sequence[Relation],
+    rows: Sequence[int],
+    some: Sequence[tuple[int, str]],
+) -> None:
+    """Refuse new tokens with which some wording would lead to other windows of keys that are there."""
+    for wording in (one for r in relations for one in r.wordings):
+        prompts = [(one := wording.at(rows[i]))[: one.rfind(key) + len(key)] for i, key in some]
+        ids = tokenizer(prompts)["input_ids"] if prompts else []
+        were, are = (book.codes[book.windows(ids)] for book in (before, after))
+        if not np.array_equal(were, are):
+            raise CapacityError(
+                f"in the wording {wording.text!r} a word before the key is one of the new keys or answers too, so that "
+                f"other keys would no longer be known there; {_AGAIN}."
+            )
 
 
 def _numbered(

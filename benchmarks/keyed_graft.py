@@ -257,7 +257,15 @@ def report(figures: dict[str, Any]) -> None:
         change, touched = local["perplexity_change"], local["touched"]
         print(f"{name}: perplexity {100 * change:+.4f} %, {touched} of {local['tokens']} tokens touched")
     print("formats:", {name: f"{one['recalled']} of {one['asked']}" for name, one in figures["formats"].items()})
-    for name in ("close_questions", "two_hops", "rows", "rows_stored", "locality_prompts", "other_relations"):
+    for name in (
+        "behind_a_fact",
+        "close_questions",
+        "two_hops",
+        "rows",
+        "rows_stored",
+        "locality_prompts",
+        "other_relations",
+    ):
         if name in figures:
             print(f"{name}: {figures[name]}")
     print("gate:", figures["claims"]["gate"], "seconds:", figures["seconds"], figures["cpu_seconds"])

@@ -480,3 +480,14 @@ def test_heads_look_where_they_are_told() -> None:
             best = int(given.argmax())
             assert best == min(offset, nearest)
             assert given[best] - np.delete(given, best).max() >= gap - 1e-9
+
+
+def test_of_two_answered_questions_the_latest_is_found() -> None:
+    from rote.solvers.keyed.kernels import scores, within_query
+
+    thetas, reach = tuple(1e4 ** (-np.arange(24) / 24)), 12
+    query, gap = within_query(reach, thetas, 512)
+    at = scores(query, np.r_[np.ones(24), np.zeros(24)], thetas, np.arange(512))
+    assert (at[1 : reach + 1] >= gap - 1e-9).all()
+    assert (at[2 * reach + 2 :] <= 1e-6).all()
+    assert (at[:reach] - at[1 : reach + 1] >= gap / 20 - 1e-9).all()

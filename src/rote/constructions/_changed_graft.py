@@ -38,7 +38,7 @@ _OTHERS = 4
 _NEAR = 4
 _HALF = 0.4
 """From how much on a key that is on no level counts as wrong, in the stream."""
-OF_THE_BUILD = ("wordings", "unchanged", "locality", "mentions", "prompts", "formats", "gate")
+OF_THE_BUILD = ("wordings", "behind_a_fact", "unchanged", "locality", "mentions", "prompts", "formats", "gate")
 """What is measured when a graft is built, and not again when single facts of it change."""
 
 

@@ -135,6 +135,7 @@ def examine(bench: KeyBench, model: GraftedModel, result: Verification, dtype: s
         right = _recalled(bench, grafted, [wording.at(bench.rows[i]) for i in some], wanted)
         findings["wordings"].append({"wording": wording.text, "fitted": fitted, "asked": len(some), "recalled": right})
         advance(1)
+    findings["behind_a_fact"] = _behind_a_fact(bench, grafted)
     advance = clock.stage("what must not change", 6)
     findings["unchanged"] = []
     for name, prompts in _others(bench):
@@ -193,6 +194,15 @@ def _recalled(bench: KeyBench, model: Any, prompts: Sequence[str], wanted: Seque
         model, encode(bench.speaker, prompts), [len(ids) for ids in wanted], going=lambda one: one[-1] != end
     )
     return sum(shorten(one, end) == ids for one, ids in zip(said, wanted, strict=True))
+
+
+def _behind_a_fact(bench: KeyBench, grafted: Any) -> dict[str, int]:
+    """Facts asked for in the first wording, right behind another one with its answer."""
+    first, answer, some = bench.wordings[0][0], bench.table.templates[0].answer, _some(bench)
+    said = [first.at(bench.rows[i]) + bench.table.fill(answer, bench.rows[i]) for i in some[1:]]
+    prompts = [f"{one}. {first.at(bench.rows[i])}" for one, i in zip(said, some, strict=False)]
+    right = _recalled(bench, grafted, prompts, [bench.answer_ids[0][i] for i in some[:-1]])
+    return {"asked": len(prompts), "recalled": right}
 
 
 def _others(bench: KeyBench) -> list[tuple[str, list[str]]]:

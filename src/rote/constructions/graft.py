@@ -191,6 +191,10 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
         (one["wording"], "fitted" if one["fitted"] else "held out", f"{one['recalled']:,} of {one['asked']:,}")
         for one in c["wordings"]
     )
+    if (behind := c.get("behind_a_fact", {"asked": 0}))["asked"]:
+        wordings += (
+            ("the first one, behind another fact and its answer", "", f"{behind['recalled']:,} of {behind['asked']:,}"),
+        )
     kept = [(one["what"], f"{one['changed']:,} of {one['asked']:,}") for one in c["unchanged"]]
     for name, what in (("locality", "text"), ("mentions", "sentences with keys")):
         local = c[name]

@@ -188,7 +188,11 @@ def _sheet(c: Mapping[str, Any], place: str) -> Sheet:
     """What was grafted, where it is said, and what did not change."""
     graft, params = c["graft"], c["params_by_convention"]
     wordings = tuple(
-        (one["wording"], "fitted" if one["fitted"] else "held out", f"{one['recalled']:,} of {one['asked']:,}")
+        (
+            one["wording"].replace("\n", "\\n"),
+            "fitted" if one["fitted"] else "held out",
+            f"{one['recalled']:,} of {one['asked']:,}",
+        )
         for one in c["wordings"]
     )
     if (behind := c.get("behind_a_fact", {"asked": 0}))["asked"]:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Relation", "asked_of", "built", "directions_of"]
 
-_HASH, _LONG_HASH = 18, 36
+_HASH, _LONG_HASH = 18, 27
 _MANY = 6_000
 """Keys from which on a longer hash is worth its channels, and a layer that makes one of the forms of a key is, too."""
 _SPARE = 1

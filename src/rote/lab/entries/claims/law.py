@@ -143,7 +143,7 @@ def _told(where: list[str], own: Mapping[str, Any], verdict: str, need: int | No
     told = "" if own.get("bend_low") is None else f" ({own['bend_low']:+.2f} to {own['bend_high']:+.2f})"
     if told and verdict == "undecided":
         told = f"{told[:-1]}; open, {f'some {need} seeds' if need else 'on the limit'})"
-    place = " and ".join(where).replace("d_model", "d").replace("=", " = ")
+    place = " and ".join(where).replace("d_model", "d").replace("n_facts", "T").replace("=", " = ")
     return f"{own['bend']:+.2f}{told}" + (f" at {place}" if place else "")
 
 

@@ -67,6 +67,15 @@ def test_series_are_told_apart() -> None:
     assert decide("law", data, x="x", y="y", by=["d"], law="linear", least=0.5, margin=0.1).verdict == "holds"
 
 
+def test_what_chance_has_a_part_in_is_not_judged_by_one_run() -> None:
+    once = Table((), ({"source": "study:a", "y": 0.7, "seeds": 1},), "y")
+    assert decide("threshold", once, y="y", at_least=0.5).verdict == "holds"
+    found = decide("threshold", once, y="y", at_least=0.5, spread=True)
+    assert found.verdict == "undecided" and "one seed has no spread" in found.why
+    often = Table((), ({"source": "study:a", "y": 0.7, "y_low": 0.6, "y_high": 0.8, "seeds": 3},), "y")
+    assert decide("threshold", often, y="y", at_least=0.5, spread=True).verdict == "holds"
+
+
 def test_every_open_series_says_what_would_decide_it() -> None:
     """By name: decided series say nothing of seeds, and points without a spread have no interval."""
     data = table([*grown(lambda x: 0.1 * x, 0.001, d_model=4), *grown(lambda x: 0.1 * x, 0.03, d_model=7)])

@@ -145,6 +145,8 @@ def points(record: dict[str, Any]) -> list[str]:
     rows = [row for row in record.get("published", []) if value in row]
     if not rows:
         return []
+    # One digit more where all values are small.
+    digits = 4 if max(abs(row[value]) for row in rows) < 0.1 else 3
     shown = [name for name in PLACES if len({row.get(name) for row in rows}) > 1]
     named = [PLACES[name] for name in shown]
     lines = [
@@ -157,8 +159,8 @@ def points(record: dict[str, Any]) -> list[str]:
             ours = ["not measured", "", "", ""]
         else:
             spans = "ours_low" in row and "ours_high" in row
-            span = f"{row['ours_low']:.3f} to {row['ours_high']:.3f}" if spans else "one seed"
-            ours = [f"{row['ours']:.3f}", span, str(row["ours_seeds"]), f"{row['difference']:+.3f}"]
+            span = f"{row['ours_low']:.{digits}f} to {row['ours_high']:.{digits}f}" if spans else "one seed"
+            ours = [f"{row['ours']:.{digits}f}", span, str(row["ours_seeds"]), f"{row['difference']:+.{digits}f}"]
         lines.append(f"| {' | '.join([*places, f'{row[value]:.4f}', *ours])} |")
     measured = [row["difference"] for row in rows if "difference" in row]
     told = f"{len(measured)} of {len(rows)} published points were measured"

@@ -104,16 +104,22 @@ def test_other_models_and_recipes_are_left_to_torch(spec: ModelSpec, name: str) 
     assert not compiled.suits(spec, get_recipe(name), 10**6)
 
 
+@pytest.mark.parametrize(("n_heads", "context"), [(3, 4), (40, 30)])
 @pytest.mark.parametrize("n_classes", [6, None])
 @pytest.mark.parametrize("sharing", ["shared", "own"])
 def test_the_same_steps_over_vectors(
-    sharing: Literal["shared", "own"], n_classes: int | None, monkeypatch: pytest.MonkeyPatch
+    sharing: Literal["shared", "own"],
+    n_classes: int | None,
+    n_heads: int,
+    context: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Best loss kept, counted every four steps, the last batch of a pass shorter."""
-    spec = ModelSpec("layer", Architecture(3, 8, 5, 4, n_classes or 2), regression=n_classes is None)
+    """Best loss kept, counted every four steps, the last batch of a pass shorter; in the larger shape three examples
+    at a time go through the softmax."""
+    spec = ModelSpec("layer", Architecture(n_heads, 8, 5, context, n_classes or 2), regression=n_classes is None)
     recipe = get_recipe("mahdavi2024").replace(epochs=None, steps=11, batch=16, check_every=4, rate=0.01)
     tables = [
-        random_vectors(40, 4, 8, rng=np.random.default_rng(seed), sharing=sharing, n_classes=n_classes)
+        random_vectors(40, context, 8, rng=np.random.default_rng(seed), sharing=sharing, n_classes=n_classes)
         for seed in range(2)
     ]
     found = []
@@ -126,6 +132,17 @@ def test_the_same_steps_over_vectors(
         assert ours.loss == pytest.approx(theirs.loss, rel=1e-5)
         for name, tensor in theirs.weights.items():
             np.testing.assert_allclose(ours.weights[name], tensor, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("sharing", ["shared", "own"])
+def test_layers_say_that_they_diverged(sharing: Literal["shared", "own"], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not a number stays so on its way through the compiled loop."""
+    spec = ModelSpec("layer", Architecture(3, 8, 5, 4, 6))
+    recipe = get_recipe("mahdavi2024").replace(epochs=None, steps=40, batch=16, check_every=4, rate=1e36)
+    table = random_vectors(40, 4, 8, rng=np.random.default_rng(0), sharing=sharing, n_classes=6)
+    monkeypatch.setattr(compiled_layer, "_LEAST_STEPS", 1)
+    (found,) = train(spec, [table], recipe, [0])
+    assert found.status == "diverged"
 
 
 def test_layers_stop_when_all_is_recalled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ With asked = W_in q + b + p_0, rows r_1, ..., r_n and s_i = b + p_i, head h scor
 
     asked^T A_h (W_in r_i + s_i),     A_h = W_Q^T W_K / sqrt(d).
 
-With a shared context the rows are embedded once a step. With contexts of their own they never are: A_h [W_in | s] is
-made once a step, all queries go through it in one product, and an example's own rows are met where they lie.
+With contexts of their own the rows are never embedded: A_h [W_in | s] is made once a step, all queries go through it in
+one product, and an example's own rows are met where they lie. One context for all is in `compiled_shared`.
 Without numba (extra "fast") the loop in torch does the same, up to rounding.
 """
 
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rote.training.kernels import Floats, available, compile_loop, kernels
+from rote.training.compiled_shared import shared_kernel
+from rote.training.kernels import Floats, available, compile_loop, kernels, split_layer
 from rote.training.recipes import Recipe
 from rote.training.spec import ModelSpec
 from rote.training.tables import VectorStack
@@ -65,10 +66,11 @@ class LayerReplica:
         """A step for each batch of examples; the loss of every batch, before its step."""
         losses = np.empty(len(batches), np.float32)
         ends = np.cumsum([len(one) for one in batches])
-        _kernel()(
-            self.vector, self.mean, self.square, self.shape, self.shared, self.spec.regression, self.places, self.rows,
-            self.queries, self.classes, self.values, np.concatenate(batches), ends,
-            np.asarray(rates, dtype=np.float64), self.betas[0], self.betas[1], self.steps, losses,
+        kernel, rows = (shared_kernel(), self.rows[0]) if self.shared else (_kernel(), self.rows)
+        kernel(
+            self.vector, self.mean, self.square, self.shape, self.spec.regression, self.places, rows, self.queries,
+            self.classes, self.values, np.concatenate(batches), ends, np.asarray(rates, dtype=np.float64),
+            self.betas[0], self.betas[1], self.steps, losses,
         )  # fmt: skip
         self.steps += len(batches)
         return losses
@@ -85,27 +87,14 @@ class LayerReplica:
 @cache
 def _kernel() -> Callable[..., None]:
     exponentials, cross_entropy, adam = kernels()
-
-    def split(vector: Any, h: int, d: int, k: int, c: int) -> Any:
-        """W_in, b_in, W_Q, W_K, W_V, W_O, W_U, b_U, as they follow one another."""
-        sizes = np.array([d * d, d, h * k * d, h * k * d, h * d, d * h, c * d, c])
-        ends = np.cumsum(sizes)
-        return (
-            vector[: ends[0]].reshape(d, d), vector[ends[0] : ends[1]],
-            vector[ends[1] : ends[2]].reshape(h, k, d), vector[ends[2] : ends[3]].reshape(h, k, d),
-            vector[ends[3] : ends[4]].reshape(h, d), vector[ends[4] : ends[5]].reshape(d, h),
-            vector[ends[5] : ends[6]].reshape(c, d), vector[ends[6] : ends[7]],
-        )  # fmt: skip
-
-    split = compile_loop(split)
+    split = split_layer()
 
     def steps(
-        vector: Any, mean: Any, square: Any, shape: Any, shared: bool, real: bool, places: Any, rows: Any, queries: Any,
-        classes: Any, values: Any, order: Any, ends: Any, rates: Any, beta1: float, beta2: float, done: int,
-        losses: Any,
+        vector: Any, mean: Any, square: Any, shape: Any, real: bool, places: Any, rows: Any, queries: Any, classes: Any,
+        values: Any, order: Any, ends: Any, rates: Any, beta1: float, beta2: float, done: int, losses: Any,
     ) -> None:  # fmt: skip
         heads, d, k, n, c = shape[0], shape[1], shape[2], shape[3], shape[4]
-        width = n if shared else d + n
+        width = d + n
         scale = np.float32(1.0 / math.sqrt(d))
         grad = np.zeros_like(vector)
         w_in, b_in, w_q, w_k, w_v, w_o, w_u, b_u = split(vector, heads, d, k, c)
@@ -130,7 +119,6 @@ def _kernel() -> Callable[..., None]:
         labels = np.empty(batch, np.int64)
         both, d_both = np.empty((2 * heads, d), np.float32), np.empty((2 * heads, n), np.float32)
         met, pulled = np.empty((2 * heads, n), np.float32), np.empty((2 * heads, d), np.float32)
-        square_in = np.empty((d, d), np.float32)
         begin = 0
         for step in range(ends.shape[0]):
             size = ends[step] - begin
@@ -142,17 +130,11 @@ def _kernel() -> Callable[..., None]:
             for f in range(size):
                 for i in range(d):
                     ask[f, i] += b_in[i] + places[0, i]
-            # What the heads meet: embedded rows, or the embedding and its shifts.
-            if shared:
-                np.dot(w_in, rows[0].T, form)
-            else:
-                form[:, :d] = w_in
+            # What the heads meet: the embedding and its shifts.
+            form[:, :d] = w_in
             for i in range(d):
                 for j in range(n):
-                    if shared:
-                        form[i, j] += b_in[i] + places[j + 1, i]
-                    else:
-                        form[i, d + j] = b_in[i] + places[j + 1, i]
+                    form[i, d + j] = b_in[i] + places[j + 1, i]
             np.dot(w_v, form, held)
             went = probe[: heads * size * width].reshape(heads, size, width)
             for h in range(heads):
@@ -161,21 +143,15 @@ def _kernel() -> Callable[..., None]:
                 np.dot(meet[h], form, folded[h])
                 np.dot(ask, folded[h], went[h])
             part = share[: size * heads * n].reshape(size, heads, n)
-            if shared:
-                for f in range(size):
-                    for h in range(heads):
-                        part[f, h] = went[h, f]
-                        value[f, h] = held[h]
-            else:
-                both[heads:] = held[:, :d]
-                for f in range(size):
-                    for h in range(heads):
-                        both[h] = went[h, f, :d]
-                    np.dot(both, rows[order[begin + f]].T, met)
-                    for h in range(heads):
-                        for j in range(n):
-                            part[f, h, j] = met[h, j] + went[h, f, d + j]
-                            value[f, h, j] = met[heads + h, j] + held[h, d + j]
+            both[heads:] = held[:, :d]
+            for f in range(size):
+                for h in range(heads):
+                    both[h] = went[h, f, :d]
+                np.dot(both, rows[order[begin + f]].T, met)
+                for h in range(heads):
+                    for j in range(n):
+                        part[f, h, j] = met[h, j] + went[h, f, d + j]
+                        value[f, h, j] = met[heads + h, j] + held[h, d + j]
             for f in range(size):
                 for h in range(heads):
                     row = part[f, h]
@@ -228,19 +204,14 @@ def _kernel() -> Callable[..., None]:
                     for j in range(n):
                         d_both[heads + h, j] = g * row[j]
                         d_both[h, j] = g * row[j] * (own[j] - mixed)
-                if shared:
-                    for h in range(heads):
-                        went[h, f] = d_both[h]
-                        d_held[h] += d_both[heads + h]
-                else:
-                    np.dot(d_both, rows[order[begin + f]], pulled)
-                    for h in range(heads):
-                        went[h, f, :d] = pulled[h]
-                        went[h, f, d:] = d_both[h]
-                        for j in range(d):
-                            d_held[h, j] += pulled[heads + h, j]
-                        for j in range(n):
-                            d_held[h, d + j] += d_both[heads + h, j]
+                np.dot(d_both, rows[order[begin + f]], pulled)
+                for h in range(heads):
+                    went[h, f, :d] = pulled[h]
+                    went[h, f, d:] = d_both[h]
+                    for j in range(d):
+                        d_held[h, j] += pulled[heads + h, j]
+                    for j in range(n):
+                        d_held[h, d + j] += d_both[heads + h, j]
             np.dot(d_held, form.T, d_v)
             np.dot(w_v.T, d_held, d_form)
             d_ask[:] = 0.0
@@ -255,11 +226,7 @@ def _kernel() -> Callable[..., None]:
                 np.dot(w_k[h], d_meet.T, d_q[h])
                 np.dot(w_q[h], d_meet, d_k[h])
             np.dot(d_ask.T, chosen[:size], d_in)
-            if shared:
-                np.dot(d_form, rows[0], square_in)
-                d_in += square_in
-            else:
-                d_in += d_form[:, :d]
+            d_in += d_form[:, :d]
             for i in range(d):
                 total = np.float32(0.0)
                 for j in range(width - n, width):

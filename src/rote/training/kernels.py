@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WIDE", "Floats", "Kernels", "available", "compile_loop", "kernels", "maps"]
+__all__ = ["WIDE", "Floats", "Kernels", "available", "compile_loop", "kernels", "maps", "split_layer"]
 
 Floats = npt.NDArray[np.float32]
 _EPS = 1e-8
@@ -40,11 +40,11 @@ def available() -> bool:
     return True
 
 
-def compile_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_loop(function: Callable[..., Any], *, no_nans: bool = False) -> Callable[..., Any]:
     """Compiled, and kept beside the module for the next time."""
     from numba import njit
 
-    loose = {"reassoc", "contract", "nsz", "arcp"}
+    loose = {"reassoc", "contract", "nsz", "arcp"} | ({"nnan"} if no_nans else set())
     compiled: Callable[..., Any] = njit(nogil=True, cache=True, fastmath=loose, error_model="numpy")(function)
     return compiled
 
@@ -160,3 +160,21 @@ def maps() -> tuple[Callable[..., None], Callable[..., None]]:
                         d_right[c, j, h] += scale * slope[j, i, h] * left[c, i, h]
 
     return compile_loop(products), compile_loop(slopes)
+
+
+@cache
+def split_layer() -> Callable[..., Any]:
+    """The tensors of a layer over vectors, in the one vector of its weights."""
+
+    def split(vector: Any, h: int, d: int, k: int, c: int) -> Any:
+        """W_in, b_in, W_Q, W_K, W_V, W_O, W_U, b_U, as they follow one another."""
+        sizes = np.array([d * d, d, h * k * d, h * k * d, h * d, d * h, c * d, c])
+        ends = np.cumsum(sizes)
+        return (
+            vector[: ends[0]].reshape(d, d), vector[ends[0] : ends[1]],
+            vector[ends[1] : ends[2]].reshape(h, k, d), vector[ends[2] : ends[3]].reshape(h, k, d),
+            vector[ends[3] : ends[4]].reshape(h, d), vector[ends[4] : ends[5]].reshape(d, h),
+            vector[ends[5] : ends[6]].reshape(c, d), vector[ends[6] : ends[7]],
+        )  # fmt: skip
+
+    return compile_loop(split)

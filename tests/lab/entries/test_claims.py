@@ -67,6 +67,27 @@ def test_series_are_told_apart() -> None:
     assert decide("law", data, x="x", y="y", by=["d"], law="linear", least=0.5, margin=0.1).verdict == "holds"
 
 
+def test_what_chance_has_a_part_in_is_not_judged_by_one_run() -> None:
+    once = Table((), ({"source": "study:a", "y": 0.7, "seeds": 1},), "y")
+    assert decide("threshold", once, y="y", at_least=0.5).verdict == "holds"
+    found = decide("threshold", once, y="y", at_least=0.5, spread=True)
+    assert found.verdict == "undecided" and "one seed has no spread" in found.why
+    often = Table((), ({"source": "study:a", "y": 0.7, "y_low": 0.6, "y_high": 0.8, "seeds": 3},), "y")
+    assert decide("threshold", often, y="y", at_least=0.5, spread=True).verdict == "holds"
+
+
+def test_every_open_series_says_what_would_decide_it() -> None:
+    """By name: decided series say nothing of seeds, and points without a spread have no interval."""
+    data = table([*grown(lambda x: 0.1 * x, 0.001, d_model=4), *grown(lambda x: 0.1 * x, 0.03, d_model=7)])
+    found = decide("law", data, x="x", y="y", by=["d_model"], law="linear", margin=0.1)
+    sure, open_ = found.numbers["each"].split(" at d = 4; ")
+    assert sure.endswith(")") and "open" not in sure
+    assert open_.endswith(f"; open, some {found.numbers['seeds_needed']} seeds) at d = 7")
+    once = [one for one in grown(lambda x: 0.1 * x, n_facts=20) if one["seed"] == 0]
+    single = decide("law", table(once), x="x", y="y", by=["n_facts"], law="linear", margin=0.1)
+    assert "(" not in single.numbers["each"] and single.numbers["each"].endswith(" at T = 20")
+
+
 def test_noise_leaves_it_open_and_says_how_many_seeds_would_decide() -> None:
     found = decide("law", table(grown(lambda x: 0.1 * x, noise=0.03)), x="x", y="y", law="linear", margin=0.1)
     assert found.verdict == "undecided" and found.numbers["open"] == 1

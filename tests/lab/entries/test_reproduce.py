@@ -24,10 +24,11 @@ from rote.lab.entries import (
 )
 from rote.lab.entries.cells import read_cells, write_cells
 from rote.lab.entries.cost import cell_seconds
+from rote.lab.entries.figure import make_figure
 from rote.lab.entries.published import known_tables, published_rows
 from rote.lab.entries.run import write_entries
 from rote.lab.entries.sentences import fill
-from rote.lab.entries.table import COLUMNS
+from rote.lab.entries.table import COLUMNS, Table
 from rote.lab.entries.writing import named, own_grid
 from rote.measurement import Journal
 from rote.measurement.executors import Local
@@ -417,6 +418,15 @@ def test_an_entry_that_cannot_be_judged_keeps_its_cells(small: Path, tmp_path: P
     with pytest.raises(UsageError, match="small: there is no column 'sauce'"):
         run_entries([read_entry(small)], tmp_path / "out", Local(), quick=True)
     assert estimate([read_entry(small)], tmp_path / "out", quick=True) == (6, 0, 0)
+
+
+def test_panels_without_rows_are_left_out() -> None:
+    rows = tuple({"source": "train:a", "x": x, "y": 2.0 * x, "vocab": 5} for x in (1.0, 2.0, 3.0))
+    panels = [{"x": "x", "y": "y", "where": [f"vocab={vocab}"], "title": str(vocab)} for vocab in (5, 0)]
+    figure = make_figure(Table((), rows, "y"), {"panel": panels}, {})
+    assert [panel.title for panel in figure.panels] == ["5"] and "0:" not in figure.alt
+    empty = make_figure(Table((), rows, "y"), {"panel": panels[1:]}, {})
+    assert [panel.title for panel in empty.panels] == ["0"], "a figure has a panel at least"
 
 
 def test_sentences_never_invent_numbers() -> None:

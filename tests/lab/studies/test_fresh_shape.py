@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 from study_run import run
 
-from rote.errors import UnknownName
-from rote.lab.studies.fresh_shape import Block, Shape, fresh, query_state, shape_of
+from rote.errors import UnknownName, UsageError
+from rote.lab.studies.fresh_shape import Block, Shape, fresh, library, query_state, shape_of, windows
 
 SMALL = {
     "bert": Shape(16, 4, 24, 9, 30, 0.3, 1, 1e-12, "bert"),
@@ -102,3 +103,23 @@ def test_a_row_for_each_size_and_rule() -> None:
         (size, rule) for size in (4, 8) for rule in ("beyond rounding", "default tolerance")
     ]
     assert all(row["sets_of_n_independent"] == 1 for row in rows)
+
+
+def test_windows_of_words_do_not_overlap_and_are_all_different() -> None:
+    text = " ".join(f"w{i}" for i in range(9 * 7)) + " tail"
+    read = list(windows(SMALL["gpt2"], text, 7, np.random.default_rng(0)))
+    assert len(read) == 7 and all(len(one) == 9 for one in read)
+    # 64 words that occur once are numbered by where they stand, modulo the vocabulary.
+    assert sorted(int(one[0]) for one in read) == sorted((9 * i + 1) % 30 for i in range(7))
+    with pytest.raises(UsageError, match="7 different windows of 9, and 8 are asked for"):
+        list(windows(SMALL["gpt2"], text, 8, np.random.default_rng(0)))
+    twice = " ".join(["a b c d e f g h i"] * 2)
+    with pytest.raises(UsageError, match="1 different windows"):
+        list(windows(SMALL["bert"], twice, 2, np.random.default_rng(0)))
+
+
+def test_the_library_is_long_enough_and_has_nothing_that_was_installed() -> None:
+    text = library()
+    assert len(text) > 10**7
+    assert "class JSONDecodeError(ValueError)" in text
+    assert "class LlamaForCausalLM(" not in text

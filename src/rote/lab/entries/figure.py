@@ -83,7 +83,9 @@ def make_figure(table: Table, spec: Mapping[str, Any], numbers: Mapping[str, Any
     """The figure's data; the caption is filled with the numbers of the tests."""
     from rote.lab.entries.sentences import fill
 
-    panels = tuple(_panel(table, panel) for panel in spec.get("panel", []))
+    drawn = tuple(_panel(table, panel) for panel in spec.get("panel", []))
+    # A panel whose rows this run does not have is left out.
+    panels = tuple(panel for panel in drawn if panel.series) or drawn
     title = str(spec.get("title", ""))
     return Figure(title, panels, fill(str(spec.get("caption", "")), numbers), describe(panels))
 

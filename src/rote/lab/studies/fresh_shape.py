@@ -4,20 +4,24 @@ The first block of BERT-large, GPT-2-large or ViT-B, with weights drawn as their
 norms one. Shapes are those of the configurations in transformers. Only the state of the query is computed ([CLS], for
 GPT-2 the last token), which takes no map of the other tokens: keys and values are pulled back to it.
 
-The text is the manual that every Python carries. Windows begin at random places, are all different, and overlap; a word
-or a sign is a token, numbered by how often it occurs. ViT sees the bytes of the text as pixels. Sets of so many queries
-are drawn, and judged by two rules: "beyond rounding", as in an audit, where rounding to float32 could not have made
-them independent; and "default tolerance", that of torch.linalg.matrix_rank in float32, by which the authors' notebooks
-go: it calls singular values below d times 2^-23 of the largest zero, and so asks for more.
+The text is the source of the standard library that every Python carries, some seven million words and signs; each is a
+token, numbered by how often it occurs. Windows do not overlap and are all different: where they overlap, as they must
+in a text of a tenth of a million, queries come out nearer to dependent. ViT sees the bytes of the text as pixels; its
+windows are too long for that, so they begin at random places and overlap. Sets of so many queries are drawn, and judged
+by two rules: "beyond rounding", as in an audit, where rounding to float32 could not have made them independent; and
+"default tolerance", that of torch.linalg.matrix_rank in float32, by which the authors' notebooks go: it calls singular
+values below d times 2^-23 of the largest zero, and so asks for more.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sysconfig
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +29,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rote.errors import UsageError
 from rote.lab.studies._params import Params, chosen
-from rote.lab.studies.model_audit import manual
 
-__all__ = ["KEYS", "PARAMS", "Block", "Shape", "fresh", "query_state", "run", "seconds", "shape_of"]
+__all__ = [
+    "KEYS",
+    "PARAMS",
+    "Block",
+    "Shape",
+    "fresh",
+    "library",
+    "query_state",
+    "run",
+    "seconds",
+    "shape_of",
+    "windows",
+]
 
 PARAMS: Params = {
     "model": (str, "ViT-B"),
@@ -153,17 +169,27 @@ def query_state(shape: Shape, block: Block, window: Tensor) -> Tensor:
     return y + mlp(norm(y))
 
 
-def _windows(shape: Shape, samples: int, rng: np.random.Generator) -> Iterator[Tensor]:
-    """Different windows; the manual says some things twice."""
+def library() -> str:
+    """The source of the standard library, file after file."""
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    installed = {"site-packages", "dist-packages"}
+    files = sorted(path for path in folder.rglob("*.py") if not installed & set(path.parts))
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
+
+
+def windows(shape: Shape, text: str, samples: int, rng: np.random.Generator) -> Iterator[Tensor]:
+    """So many different windows of a text, as patches for ViT and as tokens for the others."""
     if shape.kind == "vit":
-        whole: Any = np.frombuffer(manual().encode(), dtype=np.uint8)
+        whole: Any = np.frombuffer(text.encode(), dtype=np.uint8)
         size = (shape.context - 1) * shape.vocab
+        starts = rng.permutation(max(0, len(whole) - size))
     else:
-        words = re.findall(r"\w+|[^\w\s]", manual())
+        words = re.findall(r"\w+|[^\w\s]", text)
         numbers = {word: i for i, (word, _) in enumerate(Counter(words).most_common(), start=1)}
         whole, size = np.array([numbers[word] % shape.vocab for word in words]), shape.context
+        starts = rng.permutation(len(whole) // size) * size
     seen: set[bytes] = set()
-    for start in rng.permutation(len(whole) - size):
+    for start in starts:
         if len(seen) == samples:
             return
         window = whole[start : start + size].copy()
@@ -176,6 +202,8 @@ def _windows(shape: Shape, samples: int, rng: np.random.Generator) -> Iterator[T
             yield torch.from_numpy(window.astype(np.float32) / 127.5 - 1).view(shape.context - 1, shape.vocab)
         else:
             yield torch.from_numpy(window)
+    if len(seen) < samples:
+        raise UsageError(f"the text has {len(seen):,} different windows of {size:,}, and {samples:,} are asked for.")
 
 
 @torch.no_grad()
@@ -188,7 +216,8 @@ def run(params: Mapping[str, Any], seed: int) -> list[dict[str, Any]]:
     shape = shape_of(params["model"])
     block = fresh(shape, seed)
     rng = np.random.default_rng([seed, 0])
-    states = torch.stack([query_state(shape, block, one) for one in _windows(shape, params["samples"], rng)])
+    read = windows(shape, library(), params["samples"], rng)
+    states = torch.stack([query_state(shape, block, one) for one in read])
     found = kruskal(Rows(states.double().numpy(), ROUNDOFF), rng, effort=0.1)
     rows = []
     for size in [int(one) for one in params["sizes"].split(",") if one] or [shape.context]:

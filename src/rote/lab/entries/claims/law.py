@@ -138,21 +138,22 @@ def together(said: list[str], least: float) -> str:
     return "does not hold" if sum(one != "does not hold" for one in said) < needed else "undecided"
 
 
-def _told(where: list[str], own: Mapping[str, Any]) -> str:
-    """The bend of one series, with what sets it apart."""
-    span = "" if own.get("bend_low") is None else f" ({own['bend_low']:+.2f} to {own['bend_high']:+.2f})"
-    place = " and ".join(where).replace("d_model", "d").replace("=", " = ")
-    return f"{own['bend']:+.2f}{span}" + (f" at {place}" if place else "")
+def _told(where: list[str], own: Mapping[str, Any], verdict: str, need: int | None) -> str:
+    """The bend of one series, with what sets it apart; for an open one, what would decide it."""
+    told = "" if own.get("bend_low") is None else f" ({own['bend_low']:+.2f} to {own['bend_high']:+.2f})"
+    if told and verdict == "undecided":
+        told = f"{told[:-1]}; open, {f'some {need} seeds' if need else 'on the limit'})"
+    place = " and ".join(where).replace("d_model", "d").replace("n_facts", "T").replace("=", " = ")
+    return f"{own['bend']:+.2f}{told}" + (f" at {place}" if place else "")
 
 
 def _judged(
     series: Sequence[list[Spot]], law: str, margin: float
 ) -> tuple[list[str], list[int | None], list[dict[str, Any]]]:
-    """Verdicts, seeds that would decide the open ones, and numbers, of all series with enough points."""
+    """Verdicts, seeds that would decide, and numbers, of all series with enough points."""
     findings = [_series(used, law, margin, len(series)) for used in series]
     known = [found for found in findings if found is not None]
-    needs = [need for verdict, need, _ in known if verdict == "undecided"]
-    return [verdict for verdict, _, _ in known], needs, [own for _, _, own in known]
+    return [verdict for verdict, _, _ in known], [need for _, need, _ in known], [own for _, _, own in known]
 
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
@@ -181,7 +182,9 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
     ends = [abs(own[name]) for own in findings for name in ("bend_low", "bend_high") if own.get(name) is not None]
     numbers["widest"] = max(ends, default=None)
     known = [where[len(common) :] for where, used in zip(places, series, strict=True) if len(used) >= _DEGREES[law] + 2]
-    numbers["each"] = "; ".join(_told(where, own) for where, own in zip(known, findings, strict=True))
+    numbers["each"] = "; ".join(
+        _told(where, own, one, need) for where, own, one, need in zip(known, findings, said, needs, strict=True)
+    )
     if not said:
         return Verdict("undecided", "too few points below saturation for this law", numbers)
     beside, _, _ = _judged(series, law, other)
@@ -191,8 +194,8 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         "beside_holding": beside.count("holds"),
     }
     why = f"{law} in {numbers['holding']} of {len(said)} series, not in {numbers['failing']}"
-    if needs:
-        numbers["seeds_needed"] = _most(needs)
+    if "undecided" in said:
+        numbers["seeds_needed"] = _most(need for one, need in zip(said, needs, strict=True) if one == "undecided")
         told = "one seed a point has no spread, or it lies on the limit"
         if numbers["seeds_needed"]:
             told = f"about {numbers['seeds_needed']} seeds a point would decide"

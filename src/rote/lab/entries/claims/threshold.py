@@ -1,8 +1,9 @@
 """Is a column on one side of a number?
 
 A row is inside if the interval of `y` over its seeds lies from `at_least` to `at_most`, outside if it lies beyond, and
-open across; a row without an interval, which is a count or an exact result, is judged by its value. The claim holds if
-the share `least` of the rows (all) are inside, and fails if too many are outside for that.
+open across. A row without an interval, which is a count or an exact result, is judged by its value; with
+`spread = true`, for what chance has a part in, it is open. The claim holds if the share `least` of the rows (all) are
+inside, and fails if too many are outside for that.
 
 Numbers: rows, inside, open, mean, smallest, largest.
 """
@@ -20,7 +21,7 @@ from rote.lab.entries.table import Table
 
 __all__ = ["KEYS", "decide"]
 
-KEYS = ("y", "where", "at_least", "at_most", "least")
+KEYS = ("y", "where", "at_least", "at_most", "least", "spread")
 
 
 def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
@@ -34,7 +35,11 @@ def decide(table: Table, spec: Mapping[str, Any]) -> Verdict:
         value = float(row[y])
         low, high = row.get(f"{y}_low"), row.get(f"{y}_high")
         seeds = int(row.get("seeds") or 1)
-        ends = (float(low), float(high)) if low is not None and high is not None else (value, value)
+        ends: tuple[float | None, float | None] = (value, value)
+        if low is not None and high is not None:
+            ends = float(low), float(high)
+        elif spec.get("spread", False):
+            ends = None, None
         found.append(Estimate(value, *ends, seeds, max(1, seeds - 1)))
     said = [judge(one, *limits, among=len(found)) for one in found]
     gaps = [spelled(word, one, *limits) for word, one in zip(said, found, strict=True)]
